@@ -1,0 +1,1 @@
+"""What Evenbeat knows without asking anyone: pure values and functions, time always an argument."""

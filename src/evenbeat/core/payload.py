@@ -1,0 +1,62 @@
+"""Which JSON values may be stored: those PostgreSQL can keep and give back unchanged."""
+
+import math
+from typing import Any, cast
+
+from evenbeat.core.errors import InvalidInput
+
+DEEPEST = 64
+# What orjson and JavaScript clients read back exactly ends here.
+LARGEST_INTEGER = 2**63 - 1
+
+
+def check_json(value: Any, field: str) -> None:
+    """Raise InvalidInput, naming the place, for what could not be stored or read back."""
+    waiting: list[tuple[Any, str, int]] = [(value, field, 1)]
+    while waiting:
+        here, path, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise InvalidInput(field, f"is nested deeper than {DEEPEST} levels")
+        match here:
+            case dict():
+                items = cast("dict[Any, Any]", here)
+                for key, item in items.items():
+                    check_key(key, path)
+                    waiting.append((item, f"{path}.{key}", depth + 1))
+            case list() | tuple():
+                parts = cast("list[Any]", here)
+                waiting.extend((item, f"{path}[{i}]", depth + 1) for i, item in enumerate(parts))
+            case _:
+                check_scalar(here, path)
+
+
+def check_key(key: Any, path: str) -> None:
+    if not isinstance(key, str):
+        raise InvalidInput(path, "has a key that is not text")
+    check_text(key, path)
+
+
+def check_scalar(value: Any, path: str) -> None:
+    match value:
+        case None | bool():
+            return
+        case str():
+            check_text(value, path)
+        case int():
+            if abs(value) > LARGEST_INTEGER:
+                raise InvalidInput(path, "is an integer of more than 64 bits; send it as text")
+        case float():
+            if not math.isfinite(value):
+                raise InvalidInput(path, "must be a finite number")
+        case _:
+            raise InvalidInput(path, f"is not JSON: {type(value).__name__}")
+
+
+def check_text(text: str, path: str) -> None:
+    """NUL and lone surrogates are JSON, but PostgreSQL cannot store them."""
+    if "\x00" in text:
+        raise InvalidInput(path, "contains the character NUL, which cannot be stored")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(path, "contains half a surrogate pair, which cannot be stored") from None

@@ -1,0 +1,59 @@
+"""When a job runs first: after it is written, edited, resumed or enabled."""
+
+from datetime import datetime
+
+from evenbeat.core.model import Definition, State
+from evenbeat.core.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.schedules.once import Once
+from evenbeat.core.timetable import Timetable
+
+
+def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
+    """The first beat of a new job; it belongs to `timetable.planned_at(now)`, which is stored.
+
+    An instant that has passed is due at once.
+    """
+    planned = timetable.planned_at(now)
+    if isinstance(planned.schedule, Once):
+        return planned.next_after(planned.schedule.at - RESOLUTION)
+    return planned.next_after(now)
+
+
+def initial_state(definition: Definition) -> State:
+    """Where a job waits that has not run yet, or is to run again."""
+    return State.SCHEDULED if definition.timetable.schedule.is_recurring else State.PENDING
+
+
+def replan(
+    cursor: datetime | None,
+    timetable: Timetable,
+    now: datetime,
+    *,
+    runs_so_far: int = 0,
+    is_running: bool = False,
+) -> datetime | None:
+    """The cursor after an edit.
+
+    A beat that is overdue is still owed, whatever the new timetable says. While the job runs, the
+    cursor is at the beat in hand: kept, it would be run a second time. And a job that owed
+    nothing, because it is over, is not brought back by an instant that has passed.
+    """
+    owed = None if is_running else cursor
+    if owed is not None and owed <= now:
+        return owed
+    if owed is not None and not timetable.schedule.is_recurring:
+        return first_beat(timetable, now)
+    return timetable.planned_at(now).next_after(now, runs_so_far)
+
+
+def resume(
+    cursor: datetime | None, timetable: Timetable, now: datetime, *, runs_so_far: int = 0
+) -> datetime | None:
+    """The cursor of a job that is resumed or enabled.
+
+    The beats of the pause are nobody's loss: a recurring job falls into its rhythm again at the
+    first beat after now, and only a one-off job is still owed its only beat.
+    """
+    if not timetable.schedule.is_recurring:
+        return cursor
+    return timetable.planned_at(now).next_after(now, runs_so_far)

@@ -1,0 +1,130 @@
+"""Patterns of wall-clock times, as cron writes them; the only module that knows cronsim.
+
+cronsim is given wall-clock times without a zone: clock changes are decided in one place, for
+every kind of schedule, and it is not here.
+"""
+
+from calendar import monthrange
+from collections.abc import Iterator
+from copy import copy
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+
+from cronsim import CronSim, CronSimError
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.schedules.clockwork.zones import ELAPSED_TIME, FIXED_TIMES, Dst, stretches_from
+
+FIELD = "schedule.cron"
+
+_DAY = timedelta(days=1)
+_START = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall-clock time has no zone
+
+# After 28 years every day of the year has met every day of the week.
+_CYCLE = range(2000, 2028)
+_YEAR_OF_DAYS = 365
+
+_HELP = {
+    "Wrong number of fields": "write 5 fields (minute hour day month weekday), or 6 with seconds"
+    " first",
+    "Bad second": "bad second, the first of six fields: 0-59",
+    "Bad minute": "bad minute: 0-59, *, lists, ranges, steps such as */15",
+    "Bad hour": "bad hour: 0-23, *, lists, ranges, steps such as */6",
+    "Bad day-of-month": "bad day of the month: 1-31, L or LW, and one that the months have",
+    "Bad month": "bad month: 1-12 or JAN-DEC",
+    "Bad day-of-week": "bad day of the week: 0-7 (0 and 7 are Sunday) or SUN-SAT, MON#2, 5L;"
+    " ranges run from the smaller to the larger",
+}
+
+
+class Pattern:
+    """A set of wall-clock times, whole seconds, without an end."""
+
+    __slots__ = ("_sim", "dst")
+
+    def __init__(self, expression: str) -> None:
+        self._sim = _parse(expression)
+        minute, hour = self._sim.parts[1], self._sim.parts[2]
+        is_wildcard = minute.startswith("*") or hour.startswith("*")
+        self.dst = ELAPSED_TIME if is_wildcard else FIXED_TIMES
+        if not any(map(self._sim.match_day, self._days_of_cycle())):
+            raise InvalidInput(FIELD, f"{expression!r} names a day that never comes")
+
+    def next_wall(self, wall: datetime) -> datetime | None:
+        """The smallest time strictly later, None if there is none within 50 years."""
+        sim = copy(self._sim)
+        sim.dt = wall.replace(microsecond=0)
+        return next(sim, None)
+
+    def average_distance(self, first_day: date) -> timedelta:
+        """How far apart the times are on average in the year to come, as if no clock changed."""
+        days = _YEAR_OF_DAYS
+        year = (first_day + number * _DAY for number in range(days))
+        matching = sum(day.month in self._sim.months and self._sim.match_day(day) for day in year)
+        if not matching:
+            days = (date(_CYCLE.stop, 1, 1) - date(_CYCLE.start, 1, 1)).days
+            matching = sum(map(self._sim.match_day, self._days_of_cycle()))
+        times = len(self._sim.seconds) * len(self._sim.minutes) * len(self._sim.hours)
+        return days * _DAY / (matching * times)
+
+    def explain(self) -> str:
+        return self._sim.explain()
+
+    def _days_of_cycle(self) -> Iterator[date]:
+        for month in self._sim.months:
+            yield from _days_of(month)
+
+
+@lru_cache(maxsize=12)
+def _days_of(month: int) -> tuple[date, ...]:
+    return tuple(
+        date(year, month, day + 1) for year in _CYCLE for day in range(monthrange(year, month)[1])
+    )
+
+
+@lru_cache(maxsize=2048)
+def pattern_of(expression: str) -> Pattern:
+    return Pattern(expression)
+
+
+def next_beat(instant: datetime, pattern: Pattern, zone: str, dst: Dst) -> datetime | None:
+    """The first instant strictly later at which the clocks of the zone show a time of the pattern.
+
+    The search stops at the last instant that can be planned.
+    """
+    searched = found = None
+    for stretch in stretches_from(instant, zone):
+        after = stretch.first_wall(dst) - RESOLUTION
+        if stretch.starts_at <= instant:
+            after = max(after, stretch.wall_at(instant))
+        # A 29 February passes a dozen stretches before it comes: search for it once.
+        if searched is None or found is None or not searched <= after < found:
+            searched, found = after, pattern.next_wall(after)
+        if found is None:
+            return None
+        if found < stretch.end_wall():
+            return stretch.instant_at(found)
+    return None
+
+
+def _parse(expression: str) -> CronSim:
+    try:
+        return CronSim(_without_steps_in_one_value(expression), _START)
+    except CronSimError as error:
+        message = _HELP.get(str(error), str(error))
+        raise InvalidInput(FIELD, f"{expression!r}: {message}") from None
+
+
+def _without_steps_in_one_value(expression: str) -> str:
+    # cronsim takes the range out of 5-5/10 and reads 5/10, which has many values.
+    if "/" not in expression or "-" not in expression:
+        return expression
+    return " ".join(",".join(map(_simplest, field.split(","))) for field in expression.split())
+
+
+def _simplest(term: str) -> str:
+    body, slash, step = term.partition("/")
+    low, dash, high = body.partition("-")
+    is_one_value = slash and dash and low.lstrip("0") == high.lstrip("0")
+    return low if is_one_value and step.strip("0").isdigit() else term
