@@ -1,0 +1,1 @@
+"""The faces for programs: they translate, call control, and translate back."""

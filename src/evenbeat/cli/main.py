@@ -1,0 +1,102 @@
+"""The command `evenbeat`: its verbs, and how errors end it."""
+
+import sys
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from evenbeat.cli import db, show
+from evenbeat.cli.schedule import schedule
+from evenbeat.config import Settings, load
+from evenbeat.core.durations import Limits, parse_duration
+from evenbeat.core.errors import EvenbeatError
+from evenbeat.web.tokens import Role, make_token
+
+app = typer.Typer(
+    help="Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on beat.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(db.app, name="db")
+app.command()(schedule)
+
+TOKEN_LIFETIME = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=3650))
+
+
+def main() -> None:
+    """Errors of ours end in one line and exit code 1; wrong usage in Typer's own, and 2."""
+    try:
+        app()
+    except EvenbeatError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"evenbeat: {error}", markup=False
+        )
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def evenbeat(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.")
+    ] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"evenbeat {version('evenbeat')}")
+        raise typer.Exit
+
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0: any free one.")]
+DataDir = Annotated[str | None, typer.Option(help="Home of the embedded server.")]
+Concurrency = Annotated[int | None, typer.Option(help="Runs at once on this node.")]
+
+
+@app.command()
+def up(
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    concurrency: Concurrency = None,
+) -> None:
+    """Run everything in one process: PostgreSQL, the API and a node that runs jobs."""
+    run(load(host=host, port=port, data_dir=data_dir, concurrency=concurrency), "api", "node")
+
+
+@app.command()
+def server(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+    """Run the API alone; jobs are run by `evenbeat worker`."""
+    run(load(host=host, port=port, data_dir=data_dir), "api")
+
+
+@app.command()
+def worker(data_dir: DataDir = None, concurrency: Concurrency = None) -> None:
+    """Run a node alone: it runs jobs, and waits for the schema if there is none yet."""
+    run(load(data_dir=data_dir, concurrency=concurrency), "node")
+
+
+def run(settings: Settings, *parts: str) -> None:
+    # Loaded here: the faces take half a second, and the other commands need none of them.
+    from evenbeat.cli import service
+
+    service.run(settings, parts)
+
+
+@app.command()
+def token(
+    role: Annotated[Role, typer.Option(help="What its bearer may do.")] = Role.OPERATOR,
+    name: Annotated[str, typer.Option(help="Who its bearer is.")] = "cli",
+    expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
+    data_dir: DataDir = None,
+) -> None:
+    """Print a token for the API, alone on the last line."""
+    lifetime = parse_duration(expires, "expires", TOKEN_LIFETIME)
+    typer.echo(make_token(load(data_dir=data_dir), name=name, role=role, lifetime=lifetime))
+
+
+@app.command()
+def config(output: show.Output = show.Format.TABLE) -> None:
+    """Show every setting, its value, and where the value comes from."""
+    show.settings(load(), output)

@@ -1,0 +1,83 @@
+"""`evenbeat schedule`: what a schedule means, for people to play with."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+
+from evenbeat.cli import show
+from evenbeat.core.durations import describe_duration, format_duration
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.preview import Preview, preview
+from evenbeat.core.schedules import parse
+from evenbeat.core.timetable import Timetable
+
+
+def schedule(
+    text: Annotated[str, typer.Argument(help='As in "every 30m" or "0 8 * * MON-FRI".')],
+    tz: Annotated[str | None, typer.Option(help="Time zone, as in Europe/Berlin.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000)] = 10,
+    name: Annotated[
+        str | None, typer.Option(help="The job's name, which chooses the values of H.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Beats after this instant, instead of now.")
+    ] = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Say in words what a schedule means, and list its next beats."""
+    start = datetime.now(UTC) if since is None else read_instant(since)
+    rule = parse(f"{text} zone={tz}" if tz else text)
+    found = preview(Timetable(rule.seeded(name) if name else rule), start, count)
+    if output is show.Format.JSON:
+        show.json(as_json(found))
+    else:
+        tell(found, start)
+
+
+def read_instant(text: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput("--from", "write an instant as in 2026-12-01T08:00:00Z") from None
+    return instant.replace(tzinfo=instant.tzinfo or UTC).astimezone(UTC)
+
+
+def as_json(found: Preview) -> dict[str, object]:
+    period = found.effective_period
+    return {
+        "kind": found.kind,
+        "words": found.words,
+        "text": found.text,
+        "zone": found.zone,
+        "beats": [beat.isoformat() for beat in found.beats],
+        "effective_period_seconds": period and period.total_seconds(),
+        "remark": found.remark,
+    }
+
+
+def rounded(period: timedelta) -> timedelta:
+    """To the second: an average of 4 hours 17 minutes 8.571429 seconds says no more than that."""
+    return timedelta(seconds=max(round(period.total_seconds()), 1))
+
+
+def tell(found: Preview, start: datetime) -> None:
+    typer.echo(f"{found.words[:1].upper()}{found.words[1:]}")
+    # The other kinds say how often in their words.
+    if found.kind == "cron" and found.effective_period is not None:
+        typer.echo(f"On average every {describe_duration(rounded(found.effective_period))}")
+    typer.echo()
+    zone, previous, rows = ZoneInfo(found.zone), start, list[tuple[str, ...]]()
+    for beat in found.beats:
+        local = beat.astimezone(zone)
+        gap = format_duration(beat - previous) if rows else ""
+        rows.append(
+            (local.strftime("%a %Y-%m-%d %H:%M:%S %Z (%z)"), beat.strftime("%H:%M:%SZ"), gap)
+        )
+        previous = beat
+    show.rows(("beat", "in UTC", "after"), rows, show.Format.TABLE)
+    if not found.beats:
+        typer.echo("No beat is left.")
+    if found.remark:
+        typer.echo(f"\n{found.remark}")

@@ -1,0 +1,229 @@
+"""Settings: one frozen value, read from keywords, the environment, evenbeat.toml and defaults.
+
+The first of these that names a setting wins, and `origins` remembers which one it was.
+"""
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from evenbeat.core.durations import EXACT, parse_duration
+from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
+
+PREFIX = "EVENBEAT_"
+FILE = "evenbeat.toml"
+# Names other tools have made customary; ours win where both are set.
+ALIASES = {"DATABASE_URL": "database_url"}
+# HS256 wants a secret as long as its digest.
+SHORTEST_SECRET = 32
+
+
+def read_duration(value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    try:
+        return parse_duration(value, limits=EXACT)
+    except InvalidInput as error:
+        raise ValueError(error.errors[0].message) from None
+
+
+Duration = Annotated[timedelta, BeforeValidator(read_duration)]
+
+
+def check_database_url(url: SecretStr) -> SecretStr:
+    """Refuse what the driver would quote in its error, password included."""
+    parts = urlsplit(url.get_secret_value())
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
+    are_ports = all(port.isdecimal() for port in ports if port)
+    if parts.scheme not in ("postgresql", "postgres") or not are_ports:
+        raise ValueError(
+            "is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/"
+            "database, with special characters of the password as %XX"
+        )
+    return url
+
+
+def check_secret(secret: SecretStr) -> SecretStr:
+    if len(secret) < SHORTEST_SECRET:
+        raise ValueError(f"must have at least {SHORTEST_SECRET} characters")
+    return secret
+
+
+class Settings(BaseModel):
+    """Everything that can be set. Each description is what `evenbeat config` shows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    database_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
+        None, description="external PostgreSQL, 15 or newer; unset: the embedded server"
+    )
+    data_dir: Path = Field(
+        Path(".evenbeat"), description="home of the embedded server and of generated secrets"
+    )
+    pg_port: int | None = Field(
+        None, ge=1, le=65535, description="loopback port of the embedded server; unset: socket only"
+    )
+    pg_bin: Path | None = Field(
+        None, description="directory of PostgreSQL programs to use instead of the ones found"
+    )
+    host: str = Field("127.0.0.1", description="address the API listens on")
+    port: int = Field(8060, ge=0, le=65535, description="port the API listens on; 0: any free one")
+    auth: Literal["on", "off"] = Field(
+        "on", description="off: no tokens needed, allowed on loopback addresses only"
+    )
+    jwt_secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
+        None,
+        description="secret that signs tokens (HS256); unset: generated once into data_dir",
+    )
+    concurrency: int = Field(100, ge=1, le=10_000, description="runs at once on one node")
+    pool_size: int = Field(10, ge=2, le=500, description="database connections of one process")
+    lease_duration: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=1),
+        le=timedelta(hours=1),
+        description="how long a silent node is believed to be alive",
+    )
+    check_interval: Duration = Field(
+        timedelta(seconds=1),
+        ge=timedelta(milliseconds=100),
+        le=timedelta(seconds=10),
+        description="how often a node looks for due jobs when nothing wakes it",
+    )
+    stale_check_interval: Duration = Field(
+        timedelta(seconds=5),
+        ge=timedelta(milliseconds=100),
+        le=timedelta(minutes=5),
+        description="how often a node looks for dead ones",
+    )
+    drain_timeout: Duration = Field(
+        timedelta(seconds=20),
+        ge=timedelta(0),
+        le=timedelta(hours=1),
+        description="how long a stopping node lets its runs finish before it hands them back",
+    )
+    log_format: Literal["console", "json"] = Field("console", description="how log lines look")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least important log lines to show"
+    )
+    clock: Literal["database", "set"] = Field(
+        "database", description="set: a clock that tests move, instead of the database's own"
+    )
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each value came from: keyword, a variable's name, a file, or default."""
+        return {name: self._origins.get(name, "default") for name in type(self).model_fields}
+
+    def from_origins(self, origins: Mapping[str, str]) -> Self:
+        self._origins.update(origins)
+        return self
+
+    @model_validator(mode="after")
+    def _auth_is_off_on_loopback_only(self) -> Self:
+        if self.auth == "off" and not is_loopback(self.host):
+            raise ValueError(
+                f"auth can be off on loopback addresses only, and host is {self.host}: "
+                "set auth to on, or host to 127.0.0.1"
+            )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load(
+    environ: Mapping[str, str] | None = None, cwd: Path | None = None, **keywords: Any
+) -> Settings:
+    """Settings from keywords > environment > evenbeat.toml > defaults. Raises InvalidSettings."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    layers = (
+        from_file(environ, cwd or Path.cwd()),
+        from_environment(environ),
+        {name: (value, "keyword") for name, value in keywords.items() if value is not None},
+    )
+    for layer in layers:
+        for name, (value, origin) in layer.items():
+            refuse_unknown(name, origin)
+            values[name], origins[name] = value, origin
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise explain(error, origins) from None
+    return settings.from_origins(origins)
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    found: dict[str, tuple[Any, str]] = {}
+    for variable, name in ALIASES.items():
+        if environ.get(variable):
+            found[name] = environ[variable], variable
+    for variable, value in environ.items():
+        # An empty variable means unset: shells and compose files cannot say it otherwise.
+        if variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG" and value:
+            found[variable.removeprefix(PREFIX).lower()] = value, variable
+    return found
+
+
+def from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, tuple[Any, str]]:
+    chosen = environ.get(f"{PREFIX}CONFIG")
+    path = Path(chosen) if chosen else cwd / FILE
+    try:
+        with path.open("rb") as file:
+            return {name: (value, str(path)) for name, value in tomllib.load(file).items()}
+    except FileNotFoundError:
+        if chosen:
+            raise InvalidSettings(f"{PREFIX}CONFIG", f"there is no file {path}") from None
+        return {}
+    except (OSError, ValueError) as error:
+        raise InvalidSettings(str(path), f"cannot be read: {error}") from None
+
+
+def refuse_unknown(name: str, origin: str) -> None:
+    if name in Settings.model_fields:
+        return
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    advice = f"did you mean {near[0]}?" if near else "`evenbeat config` lists all settings"
+    where = "" if origin.startswith(PREFIX) else f" in {origin}"
+    shown = origin if origin.startswith(PREFIX) else name
+    raise InvalidSettings(shown, f"no such setting{where}; {advice}")
+
+
+def explain(error: ValidationError, origins: Mapping[str, str]) -> InvalidSettings:
+    first, *more = (
+        FieldError(
+            ".".join(map(str, fault["loc"])) or "settings",
+            fault["msg"].removeprefix("Value error, ")
+            + (f" (from {origins[str(fault['loc'][0])]})" if fault["loc"] else ""),
+        )
+        for fault in error.errors()
+    )
+    return InvalidSettings(first.field, first.message, more=more)

@@ -1,0 +1,1 @@
+"""What nodes do to jobs, one loop per file."""

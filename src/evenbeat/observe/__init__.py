@@ -1,0 +1,1 @@
+"""How Evenbeat tells what it does: log events, defined once."""

@@ -1,0 +1,99 @@
+"""The server: mounts the faces, and serves them until it is told to stop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Generator
+from importlib.metadata import version
+
+import uvicorn
+from fastapi import FastAPI
+
+from evenbeat.api.v1 import routes
+from evenbeat.app import Evenbeat
+from evenbeat.config import Settings
+from evenbeat.core.errors import InvalidSettings
+from evenbeat.web import probes, problems
+from evenbeat.web.auth import Gate, needs
+from evenbeat.web.limits import BodyLimit
+from evenbeat.web.tokens import Role
+
+# Requests are answered in milliseconds; one that hangs must not hold up the stop.
+LONGEST_GOODBYE = 5
+
+
+def build(app: Evenbeat) -> FastAPI:
+    """The faces over one app, which must be open by the time of the first request."""
+    site = FastAPI(
+        title="Evenbeat",
+        version=version("evenbeat"),
+        description="A job scheduler on PostgreSQL.",
+        openapi_url=None,
+    )
+    site.state.evenbeat = app
+    site.state.gate = Gate(app.settings)
+    problems.install(site)
+    site.add_middleware(BodyLimit)
+    site.include_router(probes.router)
+    site.include_router(routes.router)
+    site.add_api_route(
+        "/openapi.json", site.openapi, include_in_schema=False, dependencies=[needs(Role.VIEWER)]
+    )
+    return site
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Take the port before anything is started, so that a busy one is told at once."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(1024)
+    except (socket.gaierror, UnicodeError):
+        raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise InvalidSettings(
+            "port", f"cannot listen on {where}: {error.strerror}; set EVENBEAT_PORT to another one"
+        ) from None
+    return bound
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its signal handlers: stopping is the process's business."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve(
+    site: FastAPI,
+    bound: socket.socket,
+    stopping: asyncio.Event,
+    on_started: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until `stopping` is set, then finish those under way."""
+    config = uvicorn.Config(
+        site,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=LONGEST_GOODBYE,
+    )
+    server = Server(config, on_started)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.serve(sockets=[bound]))
+        await stopping.wait()
+        server.should_exit = True

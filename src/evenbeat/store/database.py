@@ -1,0 +1,181 @@
+"""The connection pool: runs named statements, turns lost connections into StoreUnavailable."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import asyncpg
+import orjson
+
+from evenbeat.core.errors import StoreUnavailable
+from evenbeat.store.statements import Statement
+
+# asyncpg is only half typed: what is asked of it goes through a name that says so.
+driver: Any = asyncpg
+
+# It has no TCP keepalive options: a cut network is noticed by these limits alone.
+CONNECT_TIMEOUT = 5.0
+COMMAND_TIMEOUT = 30.0
+SESSION = {
+    "application_name": "evenbeat",
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+    "jit": "off",
+}
+PATIENT = {"statement_timeout": "0", "lock_timeout": "0"}
+
+UNAVAILABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.DiskFullError,
+)
+
+
+@contextlib.contextmanager
+def availability() -> Generator[None]:
+    """Say StoreUnavailable where the driver says any of a dozen things."""
+    try:
+        yield
+    except UNAVAILABLE as error:
+        # A value that cannot be encoded is an InterfaceError too, but no fault of the server's:
+        # called unavailable, it would be tried again for ever.
+        if isinstance(error, ValueError):
+            raise
+        raise StoreUnavailable(f"the database does not answer: {error or 'timed out'}") from error
+
+
+async def connect(url: str, *, is_patient: bool = False) -> Any:
+    """One connection with our limits and codecs; wrong credentials are StoreUnavailable too.
+
+    A patient one waits as long as it takes: for migrations, whose work has no bound.
+    """
+    limits = SESSION | (PATIENT if is_patient else {})
+    try:
+        connection = await driver.connect(
+            url,
+            timeout=CONNECT_TIMEOUT,
+            command_timeout=None if is_patient else COMMAND_TIMEOUT,
+            server_settings=limits,
+        )
+    except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
+        raise StoreUnavailable(f"cannot connect to the database: {error or 'timed out'}") from error
+    with availability():
+        await prepare(connection)
+    return connection
+
+
+async def prepare(connection: Any) -> None:
+    """JSON goes in and out as Python values."""
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        format="binary",
+        encoder=encode_json,
+        decoder=decode_json,
+    )
+
+
+def encode_json(value: Any) -> bytes:
+    """As jsonb travels: a version, then the text."""
+    return b"\x01" + orjson.dumps(value)
+
+
+def decode_json(data: bytes) -> Any:
+    return orjson.loads(data[1:])
+
+
+class Session:
+    """Named statements on one connection, or on any connection of a pool."""
+
+    def __init__(self, runner: Any, clock: str) -> None:
+        self._runner: Any = runner
+        self._clock = clock
+
+    async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
+        with availability():
+            text, values = statement.text(self._clock), statement.arguments(given)
+            return await self._runner.fetch(text, *values)
+
+    async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
+        with availability():
+            text, values = statement.text(self._clock), statement.arguments(given)
+            return await self._runner.fetchrow(text, *values)
+
+    async def fetch_value(self, statement: Statement, **given: Any) -> Any:
+        row = await self.fetch_row(statement, **given)
+        return None if row is None else row[0]
+
+    async def execute(self, statement: Statement, **given: Any) -> int:
+        """Run it and say how many rows it changed."""
+        with availability():
+            text, values = statement.text(self._clock), statement.arguments(given)
+            status: str = await self._runner.execute(text, *values)
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdecimal() else 0
+
+
+class Database(Session):
+    """The pool of one process. `open` it before use; every statement is one transaction."""
+
+    def __init__(self, url: str, *, clock: str = "database", pool_size: int = 10) -> None:
+        self.url = url
+        self.clock = clock
+        self._pool_size = pool_size
+        super().__init__(None, clock)
+
+    async def open(self) -> None:
+        # One connection first: a wrong URL is told at once and in one line.
+        await (await connect(self.url)).close()
+        with availability():
+            self._runner = await driver.create_pool(
+                self.url,
+                min_size=1,
+                max_size=self._pool_size,
+                init=prepare,
+                timeout=CONNECT_TIMEOUT,
+                command_timeout=COMMAND_TIMEOUT,
+                server_settings=SESSION,
+            )
+
+    async def close(self) -> None:
+        if self._runner is None:
+            return
+        try:
+            await asyncio.wait_for(self._runner.close(), CONNECT_TIMEOUT)
+        except TimeoutError:
+            self._runner.terminate()
+        self._runner = None
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Session]:
+        async with self.connection() as connection:
+            with availability():
+                transaction = connection.transaction()
+                await transaction.start()
+            try:
+                yield Session(connection, self.clock)
+            except BaseException:
+                # A lost connection rolls back by itself; what went wrong first is what counts.
+                with contextlib.suppress(*UNAVAILABLE):
+                    await transaction.rollback()
+                raise
+            with availability():
+                await transaction.commit()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Any]:
+        with availability():
+            connection = await self._runner.acquire(timeout=CONNECT_TIMEOUT)
+        try:
+            yield connection
+        finally:
+            await self._runner.release(connection)

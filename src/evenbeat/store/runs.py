@@ -1,0 +1,50 @@
+"""Runs: the history of a job, newest first."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from evenbeat.core.model import ErrorClass, Run
+from evenbeat.store.codes import CAUSES, RUN_STATES
+from evenbeat.store.database import Session
+from evenbeat.store.statements import load
+
+SQL = load("runs")
+
+
+async def page(
+    session: Session, job_id: int, job_uid: UUID, *, limit: int, offset: int
+) -> list[Run]:
+    rows = await session.fetch(SQL["page"], job_id=job_id, limit=limit, offset=offset)
+    return [run_from(row, job_uid) for row in rows]
+
+
+async def count(session: Session, job_id: int) -> int:
+    return await session.fetch_value(SQL["count"], job_id=job_id)
+
+
+def run_from(row: asyncpg.Record, job_uid: UUID) -> Run:
+    milliseconds, error_class = row["duration_ms"], row["error_class"]
+    return Run(
+        id=row["id"],
+        job_uid=job_uid,
+        number=row["number"],
+        state=RUN_STATES[row["state"]],
+        cause=CAUSES[row["cause"]],
+        beat_at=row["beat_at"],
+        attempt=row["attempt"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        duration=None if milliseconds is None else timedelta(milliseconds=milliseconds),
+        node=row["node"],
+        error_class=None if error_class is None else ErrorClass(error_class),
+        error=row["error"],
+        stack_trace=row["stack_trace"],
+        result=row["result"],
+        items_crawled=row["items_crawled"] or 0,
+        items_indexed=row["items_indexed"] or 0,
+        reason=row["reason"],
+        skipped_count=row["skipped_count"],
+        skipped_until=row["skipped_until"],
+    )

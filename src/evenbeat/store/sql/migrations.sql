@@ -1,0 +1,34 @@
+-- name: lock
+-- One migrating process at a time; the rest wait and find the work done. Released with the
+-- transaction, so that it also holds behind a pooler.
+select pg_advisory_xact_lock(hashtextextended('evenbeat.migration', 0));
+
+-- name: exists
+select to_regclass('evenbeat.migration') is not null;
+
+-- name: create_schema
+create schema if not exists evenbeat;
+
+-- name: create_table
+create table if not exists evenbeat.migration (
+    number integer primary key,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null
+);
+
+-- name: applied
+select migration.number, migration.name, migration.checksum, migration.applied_at
+from evenbeat.migration
+order by migration.number;
+
+-- name: record
+insert into evenbeat.migration (number, name, checksum, applied_at)
+values (:number, :name, :checksum, statement_timestamp());
+
+-- name: forget
+delete from evenbeat.migration
+where migration.number = :number;
+
+-- name: server_version
+select current_setting('server_version_num')::integer;

@@ -1,0 +1,19 @@
+-- name: page
+-- The newest runs of a job first, the one in hand included.
+select
+    run_all.id, run_all.number, run_all.state, run_all.cause, run_all.beat_at, run_all.attempt,
+    run_all.started_at, run_all.finished_at, run_all.duration_ms, node.name as node,
+    run_all.error_class, run_all.error, run_all.stack_trace, run_all.result,
+    run_all.items_crawled, run_all.items_indexed, run_all.reason, run_all.skipped_count,
+    run_all.skipped_until
+from evenbeat.run_all
+left join evenbeat.node on node.id = run_all.node_id
+where run_all.job_id = :job_id
+order by run_all.number desc
+limit :limit
+offset :offset;
+
+-- name: count
+select count(*)
+from evenbeat.run_all
+where run_all.job_id = :job_id;

@@ -1,0 +1,68 @@
+"""Named statements from sql/*.sql, their :names numbered for PostgreSQL.
+
+A file holds statements under headers `-- name: claim_due`. In a statement `:limit` is a
+parameter and `:now` is the clock: `statement_timestamp()` or, in tests, a clock that is set.
+Every file also runs in psql as it stands, with \\set for its parameters.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+# statement_timestamp() rather than clock_timestamp(): the latter is volatile, so that no index
+# range can be made of it, and the due query read every entry of its index.
+CLOCKS = {"database": "statement_timestamp()", "set": "evenbeat_clock.now()"}
+
+HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+# What must not be searched for parameters comes first: comments, quoted text, casts.
+TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|::|:(?P<name>[a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement; `parameters` are its names in the order of their numbers."""
+
+    name: str
+    template: str
+    parameters: tuple[str, ...]
+
+    def text(self, clock: str) -> str:
+        return numbered(self, clock)
+
+    def arguments(self, given: dict[str, object]) -> list[object]:
+        """The given values in the order of their numbers; a missing or unknown one is our bug."""
+        if given.keys() != set(self.parameters):
+            odd = sorted(given.keys() ^ set(self.parameters))
+            raise TypeError(f"statement {self.name}: parameters missing or unknown: {odd}")
+        return [given[name] for name in self.parameters]
+
+
+@cache
+def numbered(statement: Statement, clock: str) -> str:
+    numbers = {name: f"${place}" for place, name in enumerate(statement.parameters, 1)}
+    numbers["now"] = CLOCKS[clock]
+    return TOKEN.sub(
+        lambda token: numbers[token["name"]] if token["name"] else token[0], statement.template
+    )
+
+
+def parse(text: str) -> dict[str, Statement]:
+    _, *parts = HEADER.split(text)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return {name: statement(name, body) for name, body in pairs}
+
+
+def statement(name: str, body: str) -> Statement:
+    seen: dict[str, None] = {}
+    for token in TOKEN.finditer(body):
+        if token["name"] and token["name"] != "now":
+            seen[token["name"]] = None
+    return Statement(name, body.strip().removesuffix(";"), tuple(seen))
+
+
+@cache
+def load(file: str) -> dict[str, Statement]:
+    """The statements of sql/<file>.sql by name."""
+    path = resources.files("evenbeat.store") / "sql" / f"{file}.sql"
+    return parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""What the faces share: sign-in, roles, problems, probes."""

@@ -1,0 +1,99 @@
+"""Problems: every error as problem+json, with the plain `error` text that S1's clients read."""
+
+import http
+from collections.abc import Sequence
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from evenbeat.core.errors import (
+    Conflict,
+    EvenbeatError,
+    FieldError,
+    IllegalTransition,
+    InvalidInput,
+    NotFound,
+    NotPermitted,
+    NotSignedIn,
+    StoreUnavailable,
+)
+from evenbeat.observe import log
+
+STATUS: dict[type[EvenbeatError], int] = {
+    InvalidInput: 422,
+    NotFound: 404,
+    Conflict: 409,
+    NotSignedIn: 401,
+    NotPermitted: 403,
+    StoreUnavailable: 503,
+}
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+
+
+def problem(
+    request: Request, status: int, detail: str, errors: Sequence[FieldError] = (), **more: Any
+) -> JSONResponse:
+    title = http.HTTPStatus(status).phrase
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+        "error": detail,
+        **more,
+    }
+    if errors:
+        body["errors"] = [{"field": each.field, "message": each.message} for each in errors]
+    return JSONResponse(
+        body, status, headers=HEADERS.get(status), media_type="application/problem+json"
+    )
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(EvenbeatError, on_our_error)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_unexpected)
+
+
+async def on_our_error(request: Request, error: Exception) -> JSONResponse:
+    status = next(
+        (code for kind, code in STATUS.items() if isinstance(error, kind)),
+        500,
+    )
+    errors = error.errors if isinstance(error, InvalidInput) else ()
+    if isinstance(error, IllegalTransition):
+        return problem(request, status, str(error), allowed_actions=error.allowed)
+    return problem(request, status, str(error), errors)
+
+
+async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    faults = cast("RequestValidationError", error).errors()
+    broken = [fault for fault in faults if fault["type"] == "json_invalid"]
+    if broken:
+        reason = broken[0].get("ctx", {}).get("error", "cannot be read")
+        return problem(request, 400, f"the body is not JSON: {reason}")
+    errors = [field_error(fault) for fault in faults]
+    return problem(request, 422, "; ".join(map(str, errors)), errors)
+
+
+def field_error(fault: dict[str, Any]) -> FieldError:
+    # The first part says body, query or path: clients know where they put it.
+    place = ".".join(str(part) for part in fault["loc"][1:]) or str(fault["loc"][0])
+    return FieldError(place, fault["msg"].removeprefix("Value error, "))
+
+
+async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+    known = cast("HTTPException", error)
+    answer = problem(request, known.status_code, str(known.detail))
+    answer.headers.update(known.headers or {})
+    return answer
+
+
+async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
+    log.get_logger().error(log.REQUEST_FAILED, path=request.url.path, exc_info=error)
+    return problem(request, 500, "something went wrong here; the server's log says what")

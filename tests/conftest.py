@@ -1,0 +1,145 @@
+"""Fixtures of all tests: everything is real, and nothing is left behind."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from evenbeat.config import Settings, load
+from evenbeat.postgres import EmbeddedServer
+from evenbeat.store import clock as clocks
+from evenbeat.store import migrate
+from evenbeat.store.database import Database
+from evenbeat.web.tokens import Role, make_token
+from tests.support import databases
+from tests.support.databases import Clock
+from tests.support.processes import Api, Process
+
+START = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SECRET = "a secret that only these tests know, long enough"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """One server per run: the workers of a run share it by taking shares of it."""
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    server = EmbeddedServer(run / "postgres", durable=False, settings={"autovacuum": "off"})
+    server.acquire()
+    yield server
+    server.release()
+    if server.pid is None:
+        shutil.rmtree(run / "postgres", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres: EmbeddedServer) -> str:
+    """A migrated database of this worker's own, with a clock that can be set."""
+    name = f"evenbeat_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    url = postgres.url(name)
+
+    async def make() -> None:
+        await databases.create(postgres.url("postgres"), name)
+        await migrate.migrate(url)
+        database = Database(url)
+        await database.open()
+        await clocks.install(database)
+        await database.close()
+
+    asyncio.run(make())
+    return url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """An empty database whose clock stands at START."""
+    await databases.empty(database_url)
+    database = Database(database_url, clock="set")
+    await database.open()
+    await clocks.set_to(database, START)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def clock(database: Database) -> Clock:
+    return Clock(database, START)
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    """Settings for this test's database and clock, with everything quick."""
+    return load(
+        environ={},
+        cwd=tmp_path,
+        database_url=database.url,
+        clock="set",
+        jwt_secret=SECRET,
+        data_dir=tmp_path / "home",
+        check_interval="100ms",
+        stale_check_interval="100ms",
+        lease_duration="2s",
+        drain_timeout="5s",
+    )
+
+
+@pytest.fixture
+def environ(settings: Settings) -> dict[str, str]:
+    """The same settings for processes."""
+    assert settings.database_url is not None
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "EVENBEAT_DATABASE_URL": settings.database_url.get_secret_value(),
+        "EVENBEAT_CLOCK": "set",
+        "EVENBEAT_JWT_SECRET": SECRET,
+        "EVENBEAT_DATA_DIR": str(settings.data_dir),
+        "EVENBEAT_PORT": "0",
+        "EVENBEAT_CHECK_INTERVAL": "100ms",
+        "EVENBEAT_STALE_CHECK_INTERVAL": "100ms",
+        "EVENBEAT_LEASE_DURATION": "2s",
+    }
+
+
+@pytest.fixture
+def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts real processes: `start("worker", EVENBEAT_CONCURRENCY="1")`."""
+    started: list[Process] = []
+
+    def begin(*arguments: str, cwd: Path = tmp_path, **more: str) -> Process:
+        process = Process(*arguments, environ=environ | more, cwd=cwd)
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+async def client(settings: Settings) -> AsyncIterator[Callable[..., Api]]:
+    """Makes clients: `client(url)` is an admin, `client(url, role=None)` has no token."""
+    made: list[Api] = []
+
+    def make(url: str, role: Role | None = Role.ADMIN) -> Api:
+        life = timedelta(days=3650)
+        token = role and make_token(settings, name="tests", role=role, lifetime=life)
+        made.append(Api(url, token))
+        return made[-1]
+
+    yield make
+    for api in made:
+        await api.http.aclose()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory that every user of the machine may enter, unlike pytest's own."""
+    path = Path(tempfile.mkdtemp(prefix="evenbeat-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""One PostgreSQL per test run, one database per worker, emptied before every test."""
+
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from evenbeat.store import clock as clocks
+from evenbeat.store.database import Database
+
+# Faster by two orders than TRUNCATE, and by three than a new database for every test.
+EMPTY = """
+    delete from evenbeat.run; delete from evenbeat.pulse; delete from evenbeat.job;
+    delete from evenbeat.node; delete from evenbeat.kind;
+"""
+
+
+async def create(admin_url: str, name: str) -> None:
+    connection = await asyncpg.connect(admin_url)
+    try:
+        await connection.execute(f'drop database if exists "{name}" with (force)')
+        await connection.execute(f'create database "{name}"')
+    finally:
+        await connection.close()
+
+
+async def empty(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(EMPTY)
+    finally:
+        await connection.close()
+
+
+class Clock:
+    """The clock of every process on one database; it stands still until a test moves it."""
+
+    def __init__(self, database: Database, start: datetime) -> None:
+        self._database = database
+        self.now = start
+
+    async def set_to(self, instant: datetime) -> datetime:
+        self.now = instant
+        await clocks.set_to(self._database, instant)
+        return instant
+
+    async def advance(self, **duration: float) -> datetime:
+        """As in `await clock.advance(minutes=5)`."""
+        return await self.set_to(self.now + timedelta(**duration))

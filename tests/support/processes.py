@@ -1,0 +1,115 @@
+"""Real processes of Evenbeat, as a user would start them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx2 as httpx
+
+from tests.support.waiting import eventually
+
+EVENBEAT = Path(sys.executable).with_name("evenbeat")
+ADDRESS = re.compile(r"Evenbeat is ready\b.*url=(?P<url>\S+)")
+
+
+class Process:
+    """One `evenbeat …` that runs until it is told to stop; its output goes to a file."""
+
+    def __init__(self, *arguments: str, environ: Mapping[str, str], cwd: Path) -> None:
+        self.log = cwd / f"{arguments[0]}-{os.urandom(4).hex()}.log"
+        with self.log.open("wb") as output:
+            self._popen = subprocess.Popen(
+                [EVENBEAT, *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                cwd=cwd,
+                env=dict(environ),
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._popen.poll()
+
+    async def says(self, text: str) -> str:
+        """Wait until the output contains this; an early end is told with the output."""
+
+        def look() -> bool:
+            if text in self.output:
+                return True
+            if self.exit_code is not None and text not in self.output:
+                raise AssertionError(f"ended with {self.exit_code} before {text!r}:\n{self.output}")
+            return False
+
+        await eventually(look, f"{text!r} in:\n{self.output}")
+        return self.output
+
+    async def ready(self) -> str:
+        """Wait until it is ready; the address of its API."""
+        await self.says("Evenbeat is ready")
+        found = ADDRESS.search(self.output)
+        return found["url"] if found else ""
+
+    def signal(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    async def ended(self) -> int:
+        await eventually(lambda: self.exit_code is not None, f"the end of:\n{self.output}")
+        assert self.exit_code is not None
+        return self.exit_code
+
+    async def stop(self) -> int:
+        if self.exit_code is None:
+            self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    def kill(self) -> None:
+        """kill -9, as a test's finalizer or as the fault under test."""
+        if self.exit_code is None:
+            self.signal(signal.SIGKILL)
+        self._popen.wait()
+
+
+class Api:
+    """A client of one API with a token, that speaks JSON."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False)
+
+    async def get(self, path: str, **query: object) -> httpx.Response:
+        return await self.http.get(path, params=query)
+
+    async def post(self, path: str, body: object) -> httpx.Response:
+        return await self.http.post(path, json=body)
+
+    async def create(self, **job: object) -> dict[str, object]:
+        answer = await self.post("/api/v1/jobs", job)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def executions(self, job_id: object) -> list[dict[str, object]]:
+        answer = await self.get(f"/api/v1/jobs/{job_id}/executions")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["executions"]
+
+    async def completed(self, job_id: object) -> dict[str, object]:
+        """Wait until a run of the job has completed, and give that run."""
+
+        async def look() -> dict[str, object] | None:
+            runs = await self.executions(job_id)
+            return next((run for run in runs if run["status"] == "completed"), None)
+
+        return await eventually(look, f"a completed run of {job_id}")
