@@ -14,8 +14,8 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-WEEKDAYS = "sun mon tue wed thu fri sat".split()
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 
 
 @dataclass
@@ -61,10 +61,8 @@ def numbers(term: str, lowest: int, highest: int, names: list[str]) -> set[int]:
     body, _, step = term.partition("/")
     low, _, high = body.partition("-")
     first = lowest if low == "*" else number(low, lowest, names)
-    if high:
-        end = number(high, lowest, names)
-    else:
-        end = highest if low == "*" or step else first
+    is_open = low == "*" or bool(step)
+    end = number(high, lowest, names) if high else highest if is_open else first
     return set(range(first, end + 1, int(step or 1)))
 
 
@@ -101,9 +99,7 @@ def minutes_of(zone: str, start: datetime, end: datetime) -> list[tuple[datetime
 @cache
 def clock_changes(zone: str, start: datetime, end: datetime) -> list[datetime]:
     walk = minutes_of(zone, start, end)
-    return [
-        later[0] for sooner, later in pairwise(walk) if later[1] - sooner[1] != MINUTE
-    ]
+    return [later[0] for sooner, later in pairwise(walk) if later[1] - sooner[1] != MINUTE]
 
 
 def beats(

@@ -28,9 +28,8 @@ ZONES = st.sampled_from(
 DSTS = st.none() | st.builds(
     Dst, gap=st.sampled_from(["after", "skip"]), overlap=st.sampled_from(["once", "both"])
 )
-INSTANTS = st.datetimes(datetime(2000, 1, 1), datetime(2199, 1, 1)).map(
-    lambda naive: naive.replace(tzinfo=UTC)
-)
+FIRST = datetime(2000, 1, 1, tzinfo=UTC)
+INSTANTS = st.timedeltas(timedelta(0), timedelta(days=199 * 365)).map(lambda age: FIRST + age)
 TIMES = st.times().map(lambda at: at.replace(microsecond=0)) | st.builds(
     time, hour=st.integers(0, 23), minute=st.integers(0, 59)
 )

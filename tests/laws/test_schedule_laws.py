@@ -24,6 +24,10 @@ def drawn(data: st.DataObject, kind: str, planned_at: datetime) -> Schedule:
     return data.draw(STRATEGIES[kind]).seeded("a job").planned_at(planned_at)
 
 
+def names_a_field_of_a_schedule(refusal: InvalidInput) -> bool:
+    return all(error.field.startswith("schedule") and error.message for error in refusal.errors)
+
+
 def test_every_kind_can_be_drawn():
     assert STRATEGIES.keys() == KINDS.keys()
 
@@ -114,11 +118,13 @@ def test_every_schedule_can_be_described(kind: str, data: st.DataObject, at: dat
     assert period is None or period >= timedelta(seconds=1)
 
 
-WORDS = st.sampled_from(
-    "every hourly daily weekly cron once now @daily @reboot sun 30m PT30M 06:00 :15 * */5 H H/7 0 8"
-    " MON#5 5L LW Europe/Berlin UTC zone= dst=skip/both phase=1s seed=a CRON_TZ=UTC 2026-01-01T00:00Z"
-    " 99999999999 \N{FULLWIDTH DIGIT ONE} \0 - , / # ( )".split(" ")
-)
+VALUES = [
+    *("every", "hourly", "daily", "weekly", "cron", "once", "now", "@daily", "@reboot", "sun"),
+    *("30m", "PT30M", "06:00", ":15", "2026-01-01T00:00Z", "99999999999", "Europe/Berlin", "UTC"),
+    *("*", "*/5", "H", "H/7", "0", "8", "MON#5", "5L", "LW", "-", ",", "/", "#", "(", ")", "\0"),
+    *("zone=", "dst=skip/both", "phase=1s", "seed=a", "CRON_TZ=UTC", "\N{FULLWIDTH DIGIT ONE}"),
+]
+WORDS = st.sampled_from(VALUES)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | WORDS
 
 
@@ -127,9 +133,8 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 def test_any_text_is_a_schedule_or_is_refused_by_name(text: str):
     try:
         schedule = parse(text)
-    except InvalidInput as error:
-        assert error.errors[0].field.startswith("schedule")
-        assert error.errors[0].message
+    except InvalidInput as refusal:
+        assert names_a_field_of_a_schedule(refusal)  # noqa: PT017
     else:
         assert parse(schedule.to_text()) == schedule
 
@@ -146,7 +151,7 @@ def test_any_text_is_a_schedule_or_is_refused_by_name(text: str):
 def test_any_json_is_a_schedule_or_is_refused_by_name(value: object):
     try:
         schedule = parse_object(value)
-    except InvalidInput as error:
-        assert error.errors[0].field.startswith("schedule")
+    except InvalidInput as refusal:
+        assert names_a_field_of_a_schedule(refusal)  # noqa: PT017
     else:
         assert parse_object(schedule.to_object()) == schedule

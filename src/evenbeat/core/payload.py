@@ -23,11 +23,16 @@ def check_json(value: Any, field: str) -> None:
                 for key, item in items.items():
                     check_key(key, path)
                     waiting.append((item, f"{path}.{key}", depth + 1))
-            case list() | tuple():
+            case _ if is_array(here):
                 parts = cast("list[Any]", here)
                 waiting.extend((item, f"{path}[{i}]", depth + 1) for i, item in enumerate(parts))
             case _:
                 check_scalar(here, path)
+
+
+def is_array(value: Any) -> bool:
+    """A named tuple is none: whether it is an array or an object, the encoder does not guess."""
+    return isinstance(value, list) or type(value) is tuple
 
 
 def check_key(key: Any, path: str) -> None:
@@ -45,7 +50,8 @@ def check_scalar(value: Any, path: str) -> None:
         case int():
             if abs(value) > LARGEST_INTEGER:
                 raise InvalidInput(path, "is an integer of more than 64 bits; send it as text")
-        case float():
+        # A number of another library is a float to Python, and not to the encoder.
+        case float() if type(value) is float:
             if not math.isfinite(value):
                 raise InvalidInput(path, "must be a finite number")
         case _:

@@ -26,9 +26,9 @@ MAX_RUNS = 1_000_000_000
 MAX_BEATS = 10_000
 """How many beats may be listed at once."""
 
-# How many beats outside a window are looked at before there is said to be none inside. A rule
-# repeats within a few hundred: 500 are a year and more of daily beats, and take some 30 ms.
-MAX_MISSES = 500
+# How many beats outside a window are looked at before there is said to be none inside: a year of
+# daily beats, in some 50 ms.
+MAX_MISSES = 370
 SAMPLE = 100
 
 

@@ -39,7 +39,22 @@ def test_a_duration_is_read(text: object, seconds: int):
 @pytest.mark.parametrize(
     "bad",
     [
-        *("", " ", "30", "m", "P", "PT", "P1M", "P1Y", "5M", "30m1h", "1h1h", "-5m", "1e3s", "1..5h"),
+        *(
+            "",
+            " ",
+            "30",
+            "m",
+            "P",
+            "PT",
+            "P1M",
+            "P1Y",
+            "5M",
+            "30m1h",
+            "1h1h",
+            "-5m",
+            "1e3s",
+            "1..5h",
+        ),
         *("1.h", ".5h", "1,5h", "30m foo", "\N{FULLWIDTH DIGIT THREE}m", "3\0m", "9" * 5000),
         *("9" * 200 + "s", "11y", "4000d", "0.5s", "250ms", None, True, [], {}, -1, 0.5, 1e400),
         *(float("nan"), 10**30, "PT5", "P1D2H", "1.1234567s"),
@@ -50,7 +65,9 @@ def test_what_is_no_duration_is_refused_by_name(bad: object):
         parse_duration(bad, "lease")
 
 
-@pytest.mark.parametrize(("text", "micros"), [("250ms", 250_000), ("0.5s", 500_000), (0.25, 250_000)])
+@pytest.mark.parametrize(
+    ("text", "micros"), [("250ms", 250_000), ("0.5s", 500_000), (0.25, 250_000)]
+)
 def test_parts_of_a_second_are_read_where_they_are_allowed(text: object, micros: int):
     assert parse_duration(text, limits=EXACT) == timedelta(microseconds=micros)
 

@@ -1,0 +1,63 @@
+"""`evenbeat schedule`, for people to play with."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.processes import EVENBEAT
+
+
+def schedule(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [EVENBEAT, "schedule", *arguments], capture_output=True, text=True, check=False, env={}
+    )
+
+
+def test_it_tells_words_ten_beats_and_a_remark_on_the_clock_change() -> None:
+    told = schedule("0 8 * * MON-FRI", "--tz", "Europe/Berlin", "--from", "2027-03-20")
+    assert told.returncode == 0, told.stderr
+    assert "At 08:00 on Monday through Friday (Europe/Berlin)" in told.stdout
+    assert told.stdout.count(" 08:00:00 ") == 10
+    assert "Mon 2027-03-22 08:00:00 CET (+0100)" in told.stdout
+    assert "Mon 2027-03-29 08:00:00 CEST (+0200)" in told.stdout
+    assert "Clocks in Europe/Berlin go forward 1 hour on Sunday 28 March 2027" in told.stdout
+
+
+def test_json_carries_the_same_for_programs() -> None:
+    told = schedule("every 30m", "-n", "2", "--from", "2027-03-20T00:00:00Z", "-o", "json")
+    found = json.loads(told.stdout)
+    assert found["words"] == "every 30 minutes"
+    assert found["beats"] == ["2027-03-20T00:30:00+00:00", "2027-03-20T01:00:00+00:00"]
+    assert found["effective_period_seconds"] == 1800
+
+
+def test_a_name_chooses_the_values_of_h_and_always_the_same() -> None:
+    arguments = ("H H(0-7) * * *", "--from", "2027-03-20", "-o", "json")
+    first, again, other = (
+        schedule(*arguments, "--name", name).stdout for name in ("report", "report", "backup")
+    )
+    assert first == again
+    assert json.loads(first)["beats"] != json.loads(other)["beats"]
+    assert "name" in schedule(*arguments).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("0 8 * * MON-FRI", "--tz", "Nowhere"), "schedule.zone: 'Nowhere' is not a known"),
+        (("0 0 31 2 *",), "schedule.cron: '0 0 31 2 *'"),
+        (("every 30x",), "schedule.every: '30x' is not a duration"),
+        (("０ ０ * * *",), "schedule"),
+        (("* * * * * * *",), "schedule.cron"),
+        (("1-100000000 * * * *",), "schedule.cron"),
+        (("every 30m", "--from", "tomorrow"), "--from: write an instant"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(arguments: tuple[str, ...], told: str) -> None:
+    answer = schedule(*arguments)
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("evenbeat: ")
+    assert answer.stderr.count("\n") == 1
+    assert told in answer.stderr
