@@ -137,6 +137,22 @@ def test_a_pid_file_that_says_nothing_is_removed_when_no_server_is_at_work(home,
         assert server.pid is not None
 
 
+def test_a_lock_file_of_the_socket_with_a_pid_of_somebody_else_is_no_obstacle(open_home):
+    with server_at(open_home):
+        pass
+    # Of the same user: PostgreSQL itself ignores the pids of others.
+    uid, _ = _owner(open_home / "data")
+    bystander = subprocess.Popen(["sleep", "60"], cwd="/", user=uid)
+    try:
+        (open_home / "run" / ".s.PGSQL.5432.lock").write_text(f"{bystander.pid}\n")
+        with server_at(open_home) as server:
+            assert server.pid is not None
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
 def test_a_pid_file_that_says_nothing_is_kept_while_a_server_is_at_work(home, monkeypatch):
     monkeypatch.setattr(launch, "LEFTOVERS_GONE_WITHIN", 0.1)
     pid_file = home / "data" / "postmaster.pid"
