@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx2 as httpx
@@ -19,11 +19,17 @@ ADDRESS = re.compile(r"Evenbeat is ready\b.*url=(?P<url>\S+)")
 class Process:
     """One `evenbeat …` that runs until it is told to stop; its output goes to a file."""
 
-    def __init__(self, *arguments: str, environ: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        environ: Mapping[str, str],
+        cwd: Path,
+        program: Sequence[str | Path] = (EVENBEAT,),
+    ) -> None:
         self.log = cwd / f"{arguments[0]}-{os.urandom(4).hex()}.log"
         with self.log.open("wb") as output:
             self._popen = subprocess.Popen(
-                [EVENBEAT, *arguments],
+                [*program, *arguments],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

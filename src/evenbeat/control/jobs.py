@@ -7,11 +7,14 @@ from evenbeat.core import planning
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Definition, Job
-from evenbeat.core.payload import check_json
+from evenbeat.core.payload import check_json, check_text
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
 from evenbeat.store import clock, jobs, nodes
 from evenbeat.store.database import Database
+
+LONGEST_NAME = 200
+HIGHEST_PRIORITY = 100
 
 
 class Jobs:
@@ -23,7 +26,7 @@ class Jobs:
 
     async def add(self, definition: Definition) -> Job:
         """Plan and store a new job, and wake the nodes. What comes back is on disk."""
-        check_json(definition.payload, "payload")
+        check_definition(definition)
         await self._check_kind(definition)
         now = await clock.now(self._database)
         first_beat = planning.first_beat(definition.timetable, now)
@@ -53,3 +56,16 @@ class Jobs:
         if definition.kind not in known:
             choices = ", ".join(sorted(known))
             raise InvalidInput("kind", f"no kind {definition.kind!r}; known kinds: {choices}")
+
+
+def check_definition(definition: Definition) -> None:
+    """What the tables would refuse is told by its field."""
+    if definition.name is not None:
+        check_text(definition.name, "name")
+        if not 1 <= len(definition.name) <= LONGEST_NAME:
+            raise InvalidInput("name", f"must have 1 to {LONGEST_NAME} characters")
+    if not 0 <= definition.priority <= HIGHEST_PRIORITY:
+        raise InvalidInput("priority", f"must be from 0 to {HIGHEST_PRIORITY}")
+    check_text(definition.kind, "kind")
+    check_json(definition.payload, "payload")
+    check_json(definition.labels, "labels")

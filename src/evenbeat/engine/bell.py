@@ -11,11 +11,8 @@ from datetime import timedelta
 from typing import Any
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.observe import log
 from evenbeat.store.clock import WAKE_CHANNEL
-from evenbeat.store.database import UNAVAILABLE, connect
-
-RECONNECT_AFTER = 1.0
+from evenbeat.store.database import connect
 
 
 class Bell:
@@ -39,16 +36,10 @@ class Bell:
 
 
 async def listen(url: str, bell: Bell) -> None:
-    """Ring the bell at every notification, on a connection that never holds a transaction."""
-    while True:
-        try:
-            await listen_once(url, bell)
-        except (*UNAVAILABLE, StoreUnavailable) as error:
-            log.get_logger().warning(log.LOOP_FAILED, loop="listener", error=str(error))
-        await asyncio.sleep(RECONNECT_AFTER)
+    """Ring the bell at every notification, on a connection that never holds a transaction.
 
-
-async def listen_once(url: str, bell: Bell) -> None:
+    Ends, by raising StoreUnavailable, only with the connection.
+    """
     connection: Any = await connect(url)
     try:
         closed = asyncio.Event()
@@ -57,6 +48,7 @@ async def listen_once(url: str, bell: Bell) -> None:
         # Whatever was announced while nobody listened is found by looking.
         bell.ring()
         await closed.wait()
+        raise StoreUnavailable("the connection that listens was closed")
     finally:
         connection.terminate()
 

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import log
 from evenbeat.store import nodes
 from evenbeat.store.database import Session, connect
@@ -46,7 +45,8 @@ class Keeper:
                 if not await self._renew_until_stopped():
                     self._on_death()
                     return
-            except StoreUnavailable as error:
+            except Exception as error:
+                # Without its keeper a node would lapse, and never learn that it is dead.
                 log.get_logger().warning(log.LEASE_NOT_RENEWED, error=str(error))
                 await asyncio.to_thread(self._stopping.wait, RECONNECT_AFTER)
 

@@ -1,17 +1,16 @@
 """A node: joins, runs its loops, drains, and leaves. The one place where tasks are made."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from evenbeat.config import Settings
-from evenbeat.core import catchup
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import Claimed
-from evenbeat.core.outcome import Skipped
+from evenbeat.core.outcome import Failed
 from evenbeat.core.registry import Registry
 from evenbeat.engine import runner
 from evenbeat.engine.bell import listen
@@ -22,8 +21,11 @@ from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.observe import log
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
+from evenbeat.store.leases import Broken, Held
 
 BACK_OFF = 1.0
+# Writing the last ends takes a moment even where runs are given none to finish.
+LEAST_PATIENCE = 5.0
 
 
 class Node:
@@ -38,6 +40,8 @@ class Node:
         self.id = node_id
         self.is_dead = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
+        # Runs from their claim until their end is written.
+        self._in_hand: set[int] = set()
         self._recorder = Recorder(database, self._on_recorded)
         self._reaper = Reaper(database)
 
@@ -50,12 +54,13 @@ class Node:
                 kind_ids=kind_ids,
                 start=lambda claimed: self._start(runs, claimed),
                 free_places=self._free_places,
+                in_hand=lambda: self._in_hand,
                 check_interval=self._settings.check_interval,
             )
             async with asyncio.TaskGroup() as loops:
                 recording = loops.create_task(self._recorder.run())
                 working = [
-                    loops.create_task(listen(self._database.url, self._claimer.bell)),
+                    loops.create_task(forever("listener", self._listen)),
                     loops.create_task(forever("claimer", self._claim_and_wait)),
                     loops.create_task(forever("reaper", self._reap_and_wait)),
                 ]
@@ -64,6 +69,9 @@ class Node:
                     task.cancel()
                 await self._drain()
                 recording.cancel()
+
+    async def _listen(self) -> None:
+        await listen(self._database.url, self._claimer.bell)
 
     async def _claim_and_wait(self) -> None:
         await self._claimer.bell.wait(await self._claimer.turn())
@@ -76,7 +84,8 @@ class Node:
     def _free_places(self) -> int:
         return self._settings.concurrency - len(self._running)
 
-    def _start(self, runs: asyncio.TaskGroup, claimed: Claimed) -> None:
+    def _start(self, runs: asyncio.TaskGroup, claimed: Held) -> None:
+        self._in_hand.add(claimed.run.id)
         task = runs.create_task(self._run(claimed))
         self._running.add(task)
         task.add_done_callback(self._on_ended)
@@ -85,28 +94,38 @@ class Node:
         self._running.discard(task)
         self._claimer.bell.ring()
 
-    async def _run(self, claimed: Claimed) -> None:
+    async def _run(self, claimed: Held) -> None:
+        if isinstance(claimed, Broken):
+            self._recorder.add(Ended(claimed, Failed(claimed.error), None))
+            return
         log.get_logger().debug(
             log.JOB_STARTED, job_id=str(claimed.uid), execution_number=claimed.run.number
         )
         began = time.monotonic()
-        too_late: Skipped | None = catchup.decide(claimed, claimed.run.started_at)
-        outcome = too_late or await runner.run(claimed, self._registry)
+        outcome = await runner.run(claimed, self._registry)
         spent = timedelta(seconds=time.monotonic() - began)
         self._recorder.add(Ended(claimed, outcome, spent))
 
     async def _drain(self) -> None:
         """Let runs finish for a while, hand back the rest, and see everything written."""
+        patience = self._settings.drain_timeout.total_seconds()
         if self._running and not self.is_dead.is_set():
-            patience = self._settings.drain_timeout.total_seconds()
             await asyncio.wait(self._running, timeout=patience)
         for task in self._running:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
-        await self._recorder.drain()
+        try:
+            async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
+                await self._recorder.drain()
+                # The claim that was cut off when the claimer stopped, if there was one.
+                await self._claimer.disown()
+        except (TimeoutError, StoreUnavailable) as error:
+            # Whatever could not be written is found by those who bury this node.
+            log.get_logger().warning(log.LOOP_FAILED, loop="drain", error=str(error))
 
-    def _on_recorded(self, count: int) -> None:
+    def _on_recorded(self, batch: Sequence[Ended]) -> None:
+        self._in_hand.difference_update(ended.claimed.run.id for ended in batch)
         self._claimer.bell.ring()
 
 
@@ -119,7 +138,12 @@ async def run(
 ) -> None:
     """Be a node until `stopping` is set, through as many lives as it takes."""
     while not stopping.is_set():
-        await live_once(database, registry, settings, stopping, on_joined)
+        try:
+            await live_once(database, registry, settings, stopping, on_joined)
+        except StoreUnavailable as error:
+            log.get_logger().warning(log.LOOP_FAILED, loop="node", error=str(error))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), BACK_OFF)
 
 
 async def live_once(
@@ -167,7 +191,9 @@ async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
         try:
             await turn()
         except Exception as error:
-            log.get_logger().warning(log.LOOP_FAILED, loop=name, error=str(error), exc_info=True)
+            # That the database is away needs no stack trace, least of all once a second.
+            is_ours = not isinstance(error, StoreUnavailable)
+            log.get_logger().warning(log.LOOP_FAILED, loop=name, error=str(error), exc_info=is_ours)
             await asyncio.sleep(BACK_OFF)
 
 

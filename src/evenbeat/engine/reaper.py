@@ -19,7 +19,7 @@ class Reaper:
             log.get_logger().warning(log.NODE_LOST, node=name)
         taken = 0
         for node_id in await nodes.bereaved(self._database):
-            lost = await leases.lost_runs(self._database, node_id)
+            lost = await leases.in_hand(self._database, node_id)
             if lost:
                 await write(self._database, [Ended(each, Lost(), None) for each in lost])
             taken += len(lost)

@@ -46,10 +46,6 @@ def availability() -> Generator[None]:
     try:
         yield
     except UNAVAILABLE as error:
-        # A value that cannot be encoded is an InterfaceError too, but no fault of the server's:
-        # called unavailable, it would be tried again for ever.
-        if isinstance(error, ValueError):
-            raise
         raise StoreUnavailable(f"the database does not answer: {error or 'timed out'}") from error
 
 

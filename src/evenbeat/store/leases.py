@@ -87,9 +87,7 @@ async def with_definitions(session: Session, rows: list[tuple[Any, int]]) -> lis
     return [held_from(row, token, known.get(row["id"], missing)) for row, token in rows]
 
 
-def held_from(
-    row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | Unreadable
-) -> Held:
+def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | Unreadable) -> Held:
     run = open_run_from(row, token)
     if isinstance(known, Unreadable):
         return Broken(row["id"], known.uid, run, row["plan_version"], known.error)

@@ -1,6 +1,6 @@
 -- name: insert
 -- A job and its pulse are born together, or neither is: nothing is written for a kind that
--- neither a node nor this process has registered.
+-- neither a node nor this process has registered. A payload of JSON's null arrives as SQL's.
 with known as (
     select kind.id, kind.name
     from evenbeat.kind
@@ -11,8 +11,8 @@ born as (
         uid, name, kind, payload, timetable, policy, labels, created_at, updated_at
     )
     select
-        :uid, :name, known.name, :payload::jsonb, :timetable::jsonb, :policy::jsonb,
-        :labels::jsonb, :now, :now
+        :uid, :name, known.name, coalesce(:payload::jsonb, 'null'), :timetable::jsonb,
+        :policy::jsonb, :labels::jsonb, :now, :now
     from known
     returning job.id
 )

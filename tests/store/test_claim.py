@@ -1,0 +1,238 @@
+"""Claiming: what is due, in turn, once, and only for the living."""
+
+import asyncio
+import secrets
+from collections import Counter
+from datetime import timedelta
+
+from evenbeat.core.model import Cause, State
+from evenbeat.store import jobs, leases, nodes
+from evenbeat.store.leases import Broken
+from tests.conftest import START
+from tests.store.given import HOUR, LEASE, MINUTE, Shop, definition
+from tests.support.databases import Clock
+
+SECOND = timedelta(seconds=1)
+TEN_SECONDS = timedelta(seconds=10)
+
+
+async def test_nothing_is_claimed_before_its_time(shop: Shop, clock: Clock) -> None:
+    await shop.add(due_at=START + MINUTE)
+    assert await shop.claim() == []
+    await clock.advance(seconds=59.999999)
+    assert await shop.claim() == []
+    await clock.advance(seconds=0.000001)
+    assert len(await shop.claim()) == 1
+
+
+async def test_a_claim_brings_everything_a_node_has_to_know(shop: Shop, clock: Clock) -> None:
+    job = await shop.add(definition(payload={"a": 1}, policy={"max_attempts": 5}))
+    await clock.advance(seconds=3)
+    claimed = await shop.claim_one()
+    assert (claimed.id, claimed.uid, claimed.definition) == (job.id, job.uid, job.definition)
+    assert claimed.next_beat_at == START
+    run = claimed.run
+    assert (run.number, run.attempt, run.cause) == (1, 1, Cause.SCHEDULE)
+    assert (run.beat_at, run.started_at) == (START, clock.now)
+
+
+async def test_the_run_in_hand_is_in_the_history_from_the_claim_on(shop: Shop) -> None:
+    job = await shop.add()
+    claimed = await shop.claim_one()
+    [run] = await shop.runs(job)
+    assert (run["id"], run["number"], run["attempt"]) == (claimed.run.id, 1, 1)
+    assert (run["state"], run["cause"], run["beat_at"]) == (b"r", b"s", START)
+    assert (run["node_id"], run["started_at"], run["finished_at"]) == (shop.node_id, START, None)
+    seen = await shop.look(job)
+    assert (seen.pulse.state, seen.pulse.due_at) == (State.RUNNING, None)
+
+
+async def test_what_is_claimed_is_not_claimed_again(shop: Shop) -> None:
+    await shop.add()
+    assert len(await shop.claim()) == 1
+    assert await shop.claim() == []
+
+
+async def test_no_more_is_claimed_than_there_are_places(shop: Shop) -> None:
+    for _ in range(5):
+        await shop.add()
+    assert len(await shop.claim(2)) == 2
+    assert len(await shop.claim(2)) == 2
+    assert len(await shop.claim(2)) == 1
+
+
+async def test_only_served_kinds_are_claimed(shop: Shop) -> None:
+    await shop.add(definition(kind="crawl"))
+    assert await shop.claim(kind="echo") == []
+    assert len(await shop.claim(kind="crawl")) == 1
+
+
+async def test_each_kind_has_places_of_its_own(shop: Shop) -> None:
+    for kind in ("crawl", "echo"):
+        for _ in range(3):
+            await shop.add(definition(kind=kind))
+    places = {shop.kinds["crawl"]: 1, shop.kinds["echo"]: 2}
+    held = await leases.claim_due(shop.database, shop.node_id, token=1, places=places)
+    kinds = Counter(each.definition.kind for each in held if not isinstance(each, Broken))
+    assert kinds == {"crawl": 1, "echo": 2}
+
+
+async def test_jobs_are_claimed_in_turn_and_priority_counts_ten_seconds_a_point(
+    shop: Shop, clock: Clock
+) -> None:
+    late = await shop.add(due_at=START)
+    raised = await shop.add(definition(priority=2), due_at=START + 15 * SECOND)
+    later = await shop.add(due_at=START + 5 * SECOND)
+    high = await shop.add(definition(priority=100), due_at=START + HOUR)
+    await clock.advance(minutes=30)
+    order = [(await shop.claim_one()).id for _ in range(3)]
+    assert order == [raised.id, late.id, later.id]
+    assert await shop.claim() == [], "priority brings no beat forward"
+    await clock.advance(minutes=30)
+    assert (await shop.claim_one()).id == high.id
+
+
+async def test_sessions_that_claim_at_once_never_get_the_same_job(shop: Shop) -> None:
+    for _ in range(60):
+        await shop.add()
+
+    async def claim_all() -> list[int]:
+        taken: list[int] = []
+        while claimed := await shop.claim(7):
+            taken += [each.id for each in claimed]
+        return taken
+
+    first, second, third = await asyncio.gather(claim_all(), claim_all(), claim_all())
+    assert len({*first, *second, *third}) == len(first + second + third) == 60
+
+
+async def test_a_row_that_somebody_has_locked_is_passed_over(shop: Shop) -> None:
+    locked, free = await shop.add(), await shop.add()
+    async with shop.database.connection() as connection, connection.transaction():
+        query = "select from evenbeat.pulse where id = $1 for update"
+        await connection.execute(query, locked.id)
+        assert [each.id for each in await shop.claim()] == [free.id]
+    assert [each.id for each in await shop.claim()] == [locked.id]
+
+
+async def test_a_dead_node_claims_nothing(shop: Shop) -> None:
+    await shop.add()
+    await nodes.leave(shop.database, shop.node_id)
+    assert await shop.claim() == []
+
+
+async def test_a_node_whose_lease_has_lapsed_claims_nothing_until_it_is_renewed(
+    shop: Shop,
+) -> None:
+    await shop.add()
+    await shop.fetch("update evenbeat.node set alive_until = statement_timestamp()")
+    assert await shop.claim() == []
+    assert await nodes.renew(shop.database, shop.node_id, LEASE)
+    assert len(await shop.claim()) == 1
+
+
+async def test_a_claim_writes_no_index(shop: Shop) -> None:
+    """One HOT update a job: an index that mentions what the claim writes would end that."""
+    for _ in range(50):
+        await shop.add()
+    text = leases.SQL["claim_due"].text("set")
+    given = {
+        "node_id": shop.node_id,
+        "token": secrets.randbits(62),
+        "kind_ids": [shop.kinds["echo"]],
+        "places": [50],
+    }
+    table = "'evenbeat.pulse'::regclass"
+    async with shop.database.connection() as connection, connection.transaction():
+        # The counters of this transaction alone, so that no other session counts.
+        values = leases.SQL["claim_due"].arguments(given)
+        assert len(await connection.fetch(text, *values)) == 50
+        counted = await connection.fetchrow(
+            f"select pg_stat_get_xact_tuples_updated({table}),"
+            f" pg_stat_get_xact_tuples_hot_updated({table})"
+        )
+    assert tuple(counted) == (50, 50)
+
+
+async def test_a_beat_that_is_more_than_an_hour_late_is_a_catch_up(
+    shop: Shop, clock: Clock
+) -> None:
+    await shop.add()
+    await clock.advance(hours=1)
+    assert (await shop.claim_one()).run.cause is Cause.SCHEDULE
+    await shop.add(due_at=START)
+    await clock.advance(seconds=1)
+    assert (await shop.claim_one()).run.cause is Cause.CATCHUP
+
+
+async def test_a_manual_run_goes_first_and_has_no_beat(shop: Shop) -> None:
+    job = await shop.add(due_at=START + HOUR)
+    await shop.fetch("update evenbeat.pulse set manual_at = $1", START)
+    claimed = await shop.claim_one()
+    assert (claimed.run.cause, claimed.run.beat_at, claimed.run.attempt) == (Cause.MANUAL, None, 1)
+    assert claimed.next_beat_at == START + HOUR
+    [run] = await shop.runs(job)
+    assert (run["cause"], run["beat_at"], run["attempt"]) == (b"m", None, 1)
+
+
+async def test_a_paused_job_is_claimed_for_a_manual_run_only(shop: Shop) -> None:
+    await shop.add()
+    await shop.fetch("update evenbeat.pulse set state = 'z'")
+    assert await shop.claim() == []
+    await shop.fetch("update evenbeat.pulse set manual_at = $1", START)
+    assert (await shop.claim_one()).run.cause is Cause.MANUAL
+
+
+async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: Shop) -> None:
+    bad, good = await shop.add(), await shop.add()
+    await shop.fetch(
+        "update evenbeat.job set timetable = '{\"schedule\": 7}' where id = $1", bad.id
+    )
+    orphan = await shop.add()
+    await shop.fetch("delete from evenbeat.job where id = $1", orphan.id)
+    places = {shop.kinds["echo"]: 10}
+    held = await leases.claim_due(shop.database, shop.node_id, token=7, places=places)
+    broken = {each.id: each for each in held if isinstance(each, Broken)}
+    assert [each.id for each in held if not isinstance(each, Broken)] == [good.id]
+    assert "the definition cannot be read" in broken[bad.id].error
+    assert (broken[bad.id].uid, broken[bad.id].run.token) == (bad.uid, 7)
+    assert "no job" in broken[orphan.id].error
+
+
+async def test_a_policy_of_a_newer_version_makes_a_job_unreadable(shop: Shop) -> None:
+    job = await shop.add()
+    await shop.fetch('update evenbeat.job set policy = \'{"mood": "sunny"}\'')
+    [read] = (await jobs.definitions_of(shop.database, [job.id])).values()
+    assert isinstance(read, jobs.Unreadable)
+    assert "mood" in read.error
+
+
+async def until_due(shop: Shop, horizon: timedelta = TEN_SECONDS) -> timedelta | None:
+    return await leases.next_due_in(shop.database, list(shop.kinds.values()), horizon=horizon)
+
+
+async def test_the_wait_until_something_is_due_is_told_as_a_duration(
+    shop: Shop, clock: Clock
+) -> None:
+    assert await until_due(shop) is None
+    await shop.add(due_at=START + 8 * SECOND)
+    await shop.add(definition(kind="crawl"), due_at=START + 7 * SECOND)
+    assert await until_due(shop) == 7 * SECOND
+    await clock.advance(seconds=9)
+    wait = await until_due(shop)
+    assert wait is not None
+    assert wait <= timedelta(0)
+
+
+async def test_a_high_priority_job_far_ahead_does_not_hide_a_sooner_one(shop: Shop) -> None:
+    await shop.add(definition(priority=100), due_at=START + 500 * SECOND)
+    await shop.add(definition(priority=100), due_at=START + 9 * SECOND)
+    await shop.add(definition(priority=0), due_at=START + 4 * SECOND)
+    assert await until_due(shop) == 4 * SECOND
+
+
+async def test_what_lies_behind_the_horizon_or_is_running_does_not_count(shop: Shop) -> None:
+    await shop.add(due_at=START + 11 * SECOND)
+    await shop.add()
+    await shop.claim_one()
+    assert await until_due(shop) is None
