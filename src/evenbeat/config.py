@@ -39,6 +39,9 @@ SHORTEST_SECRET = 32
 def read_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
+    # The environment has no numbers, only their texts.
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
     try:
         return parse_duration(value, limits=EXACT)
     except InvalidInput as error:
@@ -53,8 +56,10 @@ def check_database_url(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
     hosts = parts.netloc.rpartition("@")[2].split(",")
     ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
-    are_ports = all(port.isdecimal() for port in ports if port)
-    if parts.scheme not in ("postgresql", "postgres") or not are_ports:
+    # A / or ? in a password ends the host too early: then the @ comes too late.
+    is_torn = "@" in f"{parts.path}{parts.query}{parts.fragment}"
+    is_torn = is_torn or not all(port.isdecimal() for port in ports if port)
+    if parts.scheme not in ("postgresql", "postgres") or is_torn:
         raise ValueError(
             "is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/"
             "database, with special characters of the password as %XX"

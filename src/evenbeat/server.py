@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Generator
 from importlib.metadata import version
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,7 +30,10 @@ def build(app: Evenbeat) -> FastAPI:
         title="Evenbeat",
         version=version("evenbeat"),
         description="A job scheduler on PostgreSQL.",
+        # Behind sign-in, below; nor are there pages that load their code from elsewhere.
         openapi_url=None,
+        # The address in a redirect would be what the client claims ours to be.
+        redirect_slashes=False,
     )
     site.state.evenbeat = app
     site.state.gate = Gate(app.settings)
@@ -48,10 +53,7 @@ def bind(settings: Settings) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(1024)
+        return listen(socket.socket(family, socket.SOCK_STREAM), address)
     except (socket.gaierror, UnicodeError):
         raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
     except OSError as error:
@@ -59,7 +61,17 @@ def bind(settings: Settings) -> socket.socket:
         raise InvalidSettings(
             "port", f"cannot listen on {where}: {error.strerror}; set EVENBEAT_PORT to another one"
         ) from None
-    return bound
+
+
+def listen(unbound: socket.socket, address: Any) -> socket.socket:
+    try:
+        unbound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        unbound.bind(address)
+        unbound.listen(1024)
+    except OSError:
+        unbound.close()
+        raise
+    return unbound
 
 
 class Server(uvicorn.Server):
@@ -93,7 +105,12 @@ async def serve(
         timeout_graceful_shutdown=LONGEST_GOODBYE,
     )
     server = Server(config, on_started)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.serve(sockets=[bound]))
-        await stopping.wait()
-        server.should_exit = True
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[bound]))
+            await stopping.wait()
+            server.should_exit = True
+    except asyncio.CancelledError:
+        # Requests that are cut off together with the server are no errors to be told.
+        logging.getLogger("uvicorn.error").disabled = True
+        raise

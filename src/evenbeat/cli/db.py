@@ -12,6 +12,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.config import load
+from evenbeat.observe import log
 from evenbeat.postgres import find_program
 from evenbeat.store import migrate as migrations
 
@@ -24,8 +25,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 def with_url(work: Callable[[str], Awaitable[Result]]) -> Result:
     """Do something with the database's URL; an embedded server runs as long as it takes."""
 
+    settings = load()
+    # Standard output is the command's own: `evenbeat db url` may stand in a shell's $( ).
+    log.configure(settings)
+
     async def run() -> Result:
-        eb = Evenbeat(load())
+        eb = Evenbeat(settings)
         try:
             return await work(await eb.start_database())
         finally:

@@ -14,7 +14,6 @@ from rich.table import Table
 from evenbeat.config import Settings
 from evenbeat.core.durations import format_duration
 
-
 LONGEST_LINE = 1_000
 
 
@@ -41,7 +40,7 @@ def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) 
         table.add_row(*(plain(cell) for cell in row))
     # One line a row where programs read it: only a terminal has an edge to fold at.
     console = Console()
-    console.print(table, width=None if console.is_terminal else LONGEST_LINE)
+    (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
 
 
 def settings(settings: Settings, output: Format) -> None:

@@ -1,16 +1,14 @@
 """Limits that hold before a request is read: the size of its body."""
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evenbeat.web.problems import problem
 
 LARGEST_BODY = 1_000_000
-
-
-class TooLarge(Exception):
-    """More came than was announced."""
+TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
 
 
 class BodyLimit:
@@ -25,19 +23,13 @@ class BodyLimit:
             return
         announced = Headers(scope=scope).get("content-length", "0")
         if announced.isdecimal() and int(announced) > LARGEST_BODY:
-            await self._refuse(scope, receive, send)
+            await problem(Request(scope), 413, TOO_LARGE)(scope, receive, send)
             return
-        try:
-            await self._app(scope, counted(receive), send)
-        except TooLarge:
-            await self._refuse(scope, receive, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = f"the body is larger than {LARGEST_BODY:,} bytes"
-        await problem(Request(scope), 413, detail)(scope, receive, send)
+        await self._app(scope, counted(receive), send)
 
 
 def counted(receive: Receive) -> Receive:
+    """More may come than was announced: whoever reads it gets this error instead of the rest."""
     size = 0
 
     async def count() -> Message:
@@ -45,7 +37,8 @@ def counted(receive: Receive) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > LARGEST_BODY:
-            raise TooLarge
+            # Any other error while a body is read would be told as one of its syntax.
+            raise HTTPException(413, TOO_LARGE)
         return message
 
     return count

@@ -30,6 +30,9 @@ STATUS: dict[type[EvenbeatError], int] = {
     NotPermitted: 403,
     StoreUnavailable: 503,
 }
+# Enough to mend a request by; a body of a megabyte can hold a hundred thousand faults.
+MOST_ERRORS = 20
+LONGEST_TEXT = 500
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
 
@@ -41,16 +44,23 @@ def problem(
         "type": "about:blank",
         "title": title,
         "status": status,
-        "detail": detail,
-        "instance": request.url.path,
-        "error": detail,
+        "detail": shown(detail),
+        "instance": shown(request.url.path),
+        "error": shown(detail),
         **more,
     }
     if errors:
-        body["errors"] = [{"field": each.field, "message": each.message} for each in errors]
+        body["errors"] = [
+            {"field": shown(each.field), "message": shown(each.message)} for each in errors
+        ]
     return JSONResponse(
         body, status, headers=HEADERS.get(status), media_type="application/problem+json"
     )
+
+
+def shown(text: str) -> str:
+    """What came from strangers, fit to be sent back: of bounded length, without half characters."""
+    return text[:LONGEST_TEXT].encode(errors="backslashreplace").decode()
 
 
 def install(app: FastAPI) -> None:
@@ -77,7 +87,7 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     if broken:
         reason = broken[0].get("ctx", {}).get("error", "cannot be read")
         return problem(request, 400, f"the body is not JSON: {reason}")
-    errors = [field_error(fault) for fault in faults]
+    errors = [field_error(fault) for fault in faults[:MOST_ERRORS]]
     return problem(request, 422, "; ".join(map(str, errors)), errors)
 
 
@@ -89,9 +99,23 @@ def field_error(fault: dict[str, Any]) -> FieldError:
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     known = cast("HTTPException", error)
-    answer = problem(request, known.status_code, str(known.detail))
+    detail = why_unreadable(known.__cause__) or str(known.detail)
+    answer = problem(request, known.status_code, detail)
     answer.headers.update(known.headers or {})
     return answer
+
+
+def why_unreadable(cause: BaseException | None) -> str | None:
+    """JSON that is correct, and yet cannot be read: FastAPI keeps the reason to itself."""
+    match cause:
+        case RecursionError():
+            return "the body is not JSON that can be read: it is nested too deeply"
+        case UnicodeDecodeError():
+            return "the body is not JSON that can be read: it is not UTF-8"
+        case ValueError():
+            return "the body is not JSON that can be read: a number has too many digits"
+        case _:
+            return None
 
 
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from evenbeat.control.history import Page
 from evenbeat.core.durations import Limits, parse_duration
@@ -16,6 +16,10 @@ from evenbeat.core.timetable import Timetable
 # S1's three retries are four tries.
 DEFAULT_ATTEMPTS = 4
 TIMEOUT = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
+
+# Read by core, whose messages say more than "none of these types".
+TEXT_OR_OBJECT = WithJsonSchema({"type": ["string", "object", "null"]})
+TEXT_OR_SECONDS = WithJsonSchema({"type": ["string", "integer", "null"]})
 
 Label = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -37,7 +41,7 @@ class JobIn(BaseModel):
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     payload: Any = Field(default_factory=dict[str, Any])
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    schedule: str | dict[str, Any] | None = Field(
+    schedule: Annotated[Any, TEXT_OR_OBJECT] = Field(
         None, description='a text such as "every 30m", or an object such as {"every": "30m"}'
     )
     priority: Annotated[int, Field(ge=0, le=100)] = 0
@@ -45,7 +49,9 @@ class JobIn(BaseModel):
         default_factory=dict[str, str]
     )
     max_attempts: Annotated[int, Field(ge=1, le=1000)] = DEFAULT_ATTEMPTS
-    timeout: str | int | None = Field(None, description="how long one run may take, as in 5m")
+    timeout: Annotated[Any, TEXT_OR_SECONDS] = Field(
+        None, description="how long one run may take, as in 5m"
+    )
 
     def to_core(self) -> Definition:
         check_text(self.kind, "kind")
@@ -55,7 +61,9 @@ class JobIn(BaseModel):
             kind=self.kind,
             payload=self.payload,
             name=self.name,
-            timetable=Timetable.from_object({"schedule": self.schedule or "now"}),
+            timetable=Timetable.from_object(
+                {"schedule": "now" if self.schedule is None else self.schedule}
+            ),
             policy=self._policy(),
             priority=self.priority,
             labels=self.labels,
