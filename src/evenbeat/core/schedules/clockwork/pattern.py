@@ -17,6 +17,8 @@ from evenbeat.core.schedules.clockwork.instants import RESOLUTION
 from evenbeat.core.schedules.clockwork.zones import ELAPSED_TIME, FIXED_TIMES, Dst, stretches_from
 
 FIELD = "schedule.cron"
+# Crontabs say */60 and mean "once an hour"; beyond three digits it is a slip.
+LONGEST_STEP = 999
 
 _DAY = timedelta(days=1)
 _START = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall-clock time has no zone
@@ -108,7 +110,17 @@ def next_beat(instant: datetime, pattern: Pattern, zone: str, dst: Dst) -> datet
     return None
 
 
+def _refuse_long_steps(expression: str) -> None:
+    """cronsim takes a step of any length for "once"."""
+    for field in expression.split():
+        for part in field.split(","):
+            step = part.partition("/")[2]
+            if step.isdigit() and int(step[:4]) > LONGEST_STEP:
+                raise InvalidInput(FIELD, f"{expression!r}: the step {step[:20]} is too long")
+
+
 def _parse(expression: str) -> CronSim:
+    _refuse_long_steps(expression)
     try:
         return CronSim(_without_steps_in_one_value(expression), _START)
     except CronSimError as error:
