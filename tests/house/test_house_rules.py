@@ -33,7 +33,8 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 def test_every_setting_is_documented_with_its_default() -> None:
     documented = (ROOT / "docs" / "settings.md").read_text()
     for name, field in Settings.model_fields.items():
-        row = f"| `{name}` | `EVENBEAT_{name.upper()}` | {plain(field.default)} | {field.description} |"
+        variable, default = f"EVENBEAT_{name.upper()}", plain(field.default)
+        row = f"| `{name}` | `{variable}` | {default} | {field.description} |"
         assert row in documented, f"docs/settings.md lacks: {row}"
 
 
