@@ -139,6 +139,24 @@ def test_a_recurring_job_is_scheduled_and_says_when_it_runs_next(api: httpx.Clie
     assert 0 < (due - born).total_seconds() <= 1800
 
 
+def test_the_name_of_a_job_chooses_its_h_and_always_the_same(api: httpx.Client) -> None:
+    job = create(api, name="hashed", schedule="H H(0-7) * * *")
+    assert job["schedule"] == {"cron": "H H(0-7) * * *", "zone": "UTC", "seed": "hashed"}
+    again = create(api, schedule=job["schedule"])
+    assert again["next_run_at"] == job["next_run_at"]
+    others = {
+        create(api, name=f"hashed {number}", schedule="H H(0-7) * * *")["next_run_at"]
+        for number in range(10)
+    }
+    assert len(others) > 1
+
+
+def test_an_h_with_neither_name_nor_seed_is_refused_by_its_field(api: httpx.Client) -> None:
+    answer = api.post(JOBS, json={"kind": "echo", "schedule": "H * * * *"})
+    assert_problem(answer, 422)
+    assert answer.json()["errors"][0]["field"] == "schedule.seed"
+
+
 @pytest.mark.parametrize("timeout", [90, "90s", "1m30s", "PT90S"])
 def test_a_timeout_may_be_seconds_or_a_text(api: httpx.Client, timeout: object) -> None:
     assert create(api, timeout=timeout)["timeout"] == 90

@@ -28,6 +28,8 @@ class Jobs:
         """Plan and store a new job, and wake the nodes. What comes back is on disk."""
         check_definition(definition)
         await self._check_kind(definition)
+        if definition.name is not None:
+            definition = replace(definition, timetable=definition.timetable.seeded(definition.name))
         now = await clock.now(self._database)
         first_beat = planning.first_beat(definition.timetable, now)
         if first_beat is None:
