@@ -52,6 +52,10 @@ def test_a_name_chooses_the_values_of_h_and_always_the_same() -> None:
         (("* * * * * * *",), "schedule.cron"),
         (("1-100000000 * * * *",), "schedule.cron"),
         (("every 30m", "--from", "tomorrow"), "--from: write an instant"),
+        (("every 30m", "--from", "0001-01-01T00:00:00+14:00"), "--from: must lie between"),
+        (("every 30m", "--from", "9999-12-31T23:59:59-14:00"), "--from: must lie between"),
+        (("0 8 * * * Asia/Tokyo", "--tz", "Europe/Berlin"), "schedule.zone: is given twice"),
+        (("sun 02:00 Asia/Tokyo", "--tz", "Europe/Berlin"), "schedule.zone: is given twice"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(arguments: tuple[str, ...], told: str) -> None:

@@ -11,6 +11,7 @@ from evenbeat.core.durations import describe_duration, format_duration
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.preview import Preview, preview
 from evenbeat.core.schedules import parse
+from evenbeat.core.schedules.clockwork.instants import check_instant
 from evenbeat.core.timetable import Timetable
 
 
@@ -41,7 +42,7 @@ def read_instant(text: str) -> datetime:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput("--from", "write an instant as in 2026-12-01T08:00:00Z") from None
-    return instant.replace(tzinfo=instant.tzinfo or UTC).astimezone(UTC)
+    return check_instant(instant.replace(tzinfo=instant.tzinfo or UTC), "--from")
 
 
 def as_json(found: Preview) -> dict[str, object]:
@@ -76,8 +77,9 @@ def tell(found: Preview, start: datetime) -> None:
             (local.strftime("%a %Y-%m-%d %H:%M:%S %Z (%z)"), beat.strftime("%H:%M:%SZ"), gap)
         )
         previous = beat
-    show.rows(("beat", "in UTC", "after"), rows, show.Format.TABLE)
-    if not found.beats:
+    if rows:
+        show.rows(("beat", "in UTC", "after"), rows, show.Format.TABLE)
+    else:
         typer.echo("No beat is left.")
     if found.remark:
         typer.echo(f"\n{found.remark}")

@@ -246,7 +246,10 @@ def test_a_name_that_is_no_word_still_seeds_and_goes_back_and_forth():
         ("0 0 * * *", timedelta(days=1)),
         ("0 9-16 * * *", timedelta(hours=3)),
         ("H/15 * * * *", timedelta(minutes=15)),
-        ("0 0 1 1 *", timedelta(days=365)),
+        ("0 0 * * SUN", timedelta(weeks=1)),
+        ("0 8 * * MON-FRI", timedelta(days=7 / 5)),
+        ("0 0 1 * *", timedelta(days=365.25 / 12)),
+        ("0 0 1 1 *", timedelta(days=365.25)),
         ("0 0 29 2 *", timedelta(days=1461)),
     ],
 )

@@ -13,7 +13,7 @@ from evenbeat.core.schedules.clockwork.pattern import FIELD, Pattern, pattern_of
 from evenbeat.core.schedules.clockwork.schedule import Schedule
 from evenbeat.core.schedules.clockwork.spread import has_spread, is_seed, resolve, seed_of
 from evenbeat.core.schedules.clockwork.times import DAYS
-from evenbeat.core.schedules.clockwork.wall_clock import WallClock
+from evenbeat.core.schedules.clockwork.wall_clock import WallClock, take_zone
 
 ALIASES = {
     "@hourly": "0 * * * *",
@@ -64,11 +64,10 @@ class Cron(WallClock):
     @classmethod
     def from_words(cls, words: Sequence[str], options: Options) -> Self:
         rest = list(words)
-        zone = options.zone
         least = 1 if rest and rest[0].startswith("@") else 5
-        if zone is None and len(rest) > least and _is_zone(rest[-1]):
-            zone = rest.pop()
-        return cls(" ".join(rest), options.seed, zone=zone or "UTC", dst=options.dst)
+        named = [rest.pop()] if len(rest) > least and _is_zone(rest[-1]) else []
+        zone = take_zone(named, options)
+        return cls(" ".join(rest), options.seed, zone=zone, dst=options.dst)
 
     @classmethod
     def from_value(cls, value: Any, options: Options) -> Self:
@@ -89,8 +88,9 @@ class Cron(WallClock):
         return _pattern(self.expression, self.seed or "")
 
     def effective_period(self, now: datetime) -> timedelta:
+        del now
         # However H is chosen, the beats are about as many.
-        return _pattern(self.expression, self.seed or "").average_distance(now.date())
+        return _pattern(self.expression, self.seed or "").average_distance()
 
     def describe(self) -> str:
         if not self.is_definite:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from evenbeat.core.errors import InvalidInput
 from evenbeat.core.schedules.clockwork.options import Options
 from evenbeat.core.schedules.clockwork.pattern import Pattern, next_beat
 from evenbeat.core.schedules.clockwork.schedule import Schedule
@@ -41,7 +42,9 @@ class WallClock(Schedule):
 
 
 def take_zone(words: list[str], options: Options) -> str:
-    """The zone of a text: the last word, if no option named it."""
+    """The zone of a text: the last word, unless an option names it."""
+    if not words:
+        return "UTC" if options.zone is None else options.zone
     if options.zone is not None:
-        return options.zone
-    return words.pop() if words else "UTC"
+        raise InvalidInput("schedule.zone", f"is given twice: {words[-1]} and {options.zone}")
+    return words.pop()
