@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 from collections.abc import Callable, Generator
@@ -57,9 +58,13 @@ def bind(settings: Settings) -> socket.socket:
     except (socket.gaierror, UnicodeError):
         raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
     except OSError as error:
+        # The address of another machine: no port of it would do.
+        name = "host" if error.errno == errno.EADDRNOTAVAIL else "port"
         where = f"{settings.host}:{settings.port}"
         raise InvalidSettings(
-            "port", f"cannot listen on {where}: {error.strerror}; set EVENBEAT_PORT to another one"
+            name,
+            f"cannot listen on {where}: {error.strerror}; "
+            f"set EVENBEAT_{name.upper()} to another one",
         ) from None
 
 

@@ -52,8 +52,9 @@ def test_a_body_that_is_json_but_not_a_job_is_422(api: httpx.Client, body: str) 
 
 
 def test_a_body_of_another_content_type_is_refused(api: httpx.Client) -> None:
-    answer = api.post(JOBS, content=b'{"kind": "echo"}', headers={"content-type": "text/plain"})
-    assert_problem(answer, 422)
+    for other in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = api.post(JOBS, content=b'{"kind": "echo"}', headers={"content-type": other})
+        assert "Content-Type: application/json" in str(assert_problem(answer, 422)["error"])
 
 
 TEXTS = ["", "\x00", "a\x00b", "\ud800", "x\udfff", 7, 1.5, True, None, [], {}, ["echo"]]

@@ -33,6 +33,8 @@ STATUS: dict[type[EvenbeatError], int] = {
 # Enough to mend a request by; a body of a megabyte can hold a hundred thousand faults.
 MOST_ERRORS = 20
 LONGEST_TEXT = 500
+# curl sends -d as a form unless it is told otherwise, and a form is not read as JSON.
+NOT_AN_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
 
@@ -87,6 +89,8 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     if broken:
         reason = broken[0].get("ctx", {}).get("error", "cannot be read")
         return problem(request, 400, f"the body is not JSON: {reason}")
+    if any(fault["type"] == "model_attributes_type" for fault in faults):
+        return problem(request, 422, NOT_AN_OBJECT, [FieldError("body", NOT_AN_OBJECT)])
     errors = [field_error(fault) for fault in faults[:MOST_ERRORS]]
     return problem(request, 422, "; ".join(map(str, errors)), errors)
 

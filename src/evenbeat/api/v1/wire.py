@@ -122,7 +122,7 @@ class JobOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """One run, in the words of S1's clients, with ours beside them."""
+    """One run: a try at the job, or beats that were skipped and why."""
 
     id: UUID
     job_id: UUID
