@@ -150,4 +150,5 @@ async def test_a_killed_postmaster_is_started_again_and_work_goes_on(secret_plac
     await connection.close()
     assert await up.stop() == 0
     assert password not in up.output
+    assert "Traceback" not in up.output
     assert not secret_place.has_postgres()

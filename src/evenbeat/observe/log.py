@@ -21,6 +21,12 @@ ROLLED_BACK: Final = "Migration rolled back"
 SCHEMA_AWAITED: Final = "Waiting for the schema: run `evenbeat db migrate`, `up` or `server`"
 LOOP_FAILED: Final = "Loop failed, will go on"
 
+# The life of the embedded server.
+POSTGRES_STARTED: Final = "PostgreSQL started"
+POSTGRES_STOPPED: Final = "PostgreSQL stopped"
+POSTGRES_DIED: Final = "PostgreSQL died"
+POSTGRES_NOT_RESTARTED: Final = "PostgreSQL not restarted"
+
 # The life of a node.
 NODE_JOINED: Final = "Node joined"
 NODE_LEFT: Final = "Node left"
@@ -36,6 +42,9 @@ JOB_FAILED: Final = "Job failed"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
 REQUEST_FAILED: Final = "Request failed"
+
+# What uvicorn, asyncpg and asyncio have to say.
+LIBRARY_SAID: Final = "A library said"
 
 
 # Without the values of local variables: passwords are among them.
@@ -67,8 +76,23 @@ def configure(settings: Settings) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # uvicorn and asyncpg speak through logging; their warnings are worth a line of ours.
-    logging.basicConfig(stream=sys.stderr, level=max(level, logging.WARNING), format="%(message)s")
+    # Their warnings are worth a line of ours.
+    logging.basicConfig(handlers=[Libraries()], level=max(level, logging.WARNING), force=True)
+
+
+class Libraries(logging.Handler):
+    """Makes lines of ours of what libraries say through logging."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        fields: dict[str, Any] = {"library": record.name, "message": record.getMessage()}
+        # A warning is of something that is tried again: its reason is enough, as asyncpg's for
+        # each connection that it cannot restore while the database is away.
+        if error is not None and record.levelno < logging.ERROR:
+            fields["error"] = str(error) or type(error).__name__
+        elif error is not None:
+            fields["exc_info"] = error
+        get_logger().log(record.levelno, LIBRARY_SAID, **fields)
 
 
 def get_logger() -> Any:

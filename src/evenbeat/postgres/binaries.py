@@ -118,7 +118,8 @@ def probe(directory: Path) -> Binaries | None:
 
 
 def _probe_all(directories: Iterable[Path]) -> Iterator[Binaries]:
-    for directory in directories:
+    # The one on the PATH is often one of those found before.
+    for directory in dict.fromkeys(directories):
         binaries = probe(directory)
         if binaries is not None:
             yield binaries

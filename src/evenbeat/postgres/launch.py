@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from evenbeat.core.errors import PostgresFailed
+from evenbeat.observe import log
 from evenbeat.postgres.account import Account, account_for_data, account_for_new_data
 from evenbeat.postgres.binaries import choose_binaries, usable_by
 from evenbeat.postgres.cluster import has_cluster, make_cluster
@@ -26,8 +25,6 @@ READY_WITHIN = 60.0
 # Backends notice the death of their postmaster when they next look, at the end of a query.
 LEFTOVERS_GONE_WITHIN = 30.0
 RETRY_EVERY = 0.1
-
-log = structlog.get_logger()
 
 
 class StillStarting(PostgresFailed):
@@ -62,7 +59,9 @@ class Launch:
                     "working directory that is"
                 )
             time.sleep(RETRY_EVERY)
-        log.info("PostgreSQL started", version=binaries.version, data=str(self.home.data))
+        log.get_logger().info(
+            log.POSTGRES_STARTED, version=binaries.version, data=str(self.home.data)
+        )
 
     def wait_until_ready(self) -> bool:
         """False if it ended instead."""

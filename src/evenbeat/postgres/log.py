@@ -1,5 +1,6 @@
 """The server's log file, and the one line in it that says what went wrong."""
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,9 @@ LARGEST_LOG = 10 * 1024 * 1024
 _LARGEST_EXCERPT = 64 * 1024
 
 _REASON = re.compile(r"\b(?:PANIC|FATAL|ERROR|error): +(.+)")
+_DISK_FULL = os.strerror(errno.ENOSPC)
+# What PostgreSQL says of a disk that takes only half of a page.
+_SIGNS_OF_A_FULL_DISK = (_DISK_FULL, "Check free disk space")
 
 
 def open_log(path: Path) -> IO[bytes]:
@@ -29,6 +33,9 @@ def read_from(path: Path, position: int) -> str:
 
 def reason_in(output: str) -> str:
     """The last FATAL or ERROR among the lines, else the last line at all."""
+    # Whatever else goes wrong on a full disk goes wrong because of it.
+    if any(sign in output for sign in _SIGNS_OF_A_FULL_DISK):
+        return _DISK_FULL
     reasons = _REASON.findall(output)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return reasons[-1].strip() if reasons else (lines or ["it gave no reason"])[-1]

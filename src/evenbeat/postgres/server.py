@@ -7,9 +7,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-import structlog
-
 from evenbeat.core.errors import PostgresFailed
+from evenbeat.observe import log
 from evenbeat.postgres.cluster import SUPERUSER
 from evenbeat.postgres.database import ensure_database
 from evenbeat.postgres.home import Home, plain_errors
@@ -31,8 +30,6 @@ DEFAULTS = {
     "log_timezone": "UTC",
 }
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-
-log = structlog.get_logger()
 
 
 class EmbeddedServer:
@@ -115,12 +112,14 @@ class EmbeddedServer:
             if self._share is None or self.pid is not None:
                 pause = check_every
                 continue
-            log.warning("PostgreSQL died", home=str(self._home.path))
+            log.get_logger().warning(log.POSTGRES_DIED, home=str(self._home.path))
             try:
                 restarted = await asyncio.to_thread(self.ensure_running)
             except PostgresFailed as error:
                 pause = min(pause * 2, LONGEST_PAUSE)
-                log.error("PostgreSQL not restarted", reason=str(error), retry_after=pause)  # noqa: TRY400 - the reason is in it, a stack trace is not for people
+                log.get_logger().error(
+                    log.POSTGRES_NOT_RESTARTED, reason=str(error), retry_after=pause
+                )
                 continue
             pause = check_every
             if restarted and on_restart is not None:
@@ -208,4 +207,4 @@ class EmbeddedServer:
             return
         self._postmaster.stop()
         self._home.remove_short_socket_dir()
-        log.info("PostgreSQL stopped", data=str(self._home.data))
+        log.get_logger().info(log.POSTGRES_STOPPED, data=str(self._home.data))

@@ -23,13 +23,36 @@ except ValueError as error:
 """
 
 
-def logged(log_format: str) -> str:
-    script = FAIL.format(log_format=log_format)
+def logged(log_format: str, program: str = FAIL) -> str:
+    script = program.format(log_format=log_format)
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert ended.stdout == ""
     return ended.stderr
+
+
+WARN = """
+import logging
+from evenbeat.config import Settings
+from evenbeat.observe import log
+
+log.configure(Settings(log_format={log_format!r}))
+try:
+    raise ConnectionRefusedError(111, "Connection refused")
+except OSError:
+    logging.getLogger("asyncpg.pool").warning("cannot connect; %s", "retrying", exc_info=True)
+"""
+
+
+def test_what_a_library_warns_of_is_one_line_of_ours_without_a_stack_trace() -> None:
+    [line] = logged("console", WARN).splitlines()
+    assert "A library said" in line
+    assert "Connection refused" in line
+    event = json.loads(logged("json", WARN))
+    assert (event["event"], event["level"]) == ("A library said", "warning")
+    assert (event["library"], event["message"]) == ("asyncpg.pool", "cannot connect; retrying")
+    assert event["error"] == "[Errno 111] Connection refused"
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
