@@ -7,10 +7,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from evenbeat.control.history import Page
+from evenbeat.control.jobs import HIGHEST_PRIORITY, LONGEST_NAME
 from evenbeat.core.durations import Limits, parse_duration
 from evenbeat.core.ids import run_uid
 from evenbeat.core.model import Cause, Definition, ErrorClass, Job, Policy, Run, RunState, State
-from evenbeat.core.payload import check_json, check_text
 from evenbeat.core.timetable import Timetable
 
 # S1's three retries are four tries.
@@ -40,11 +40,11 @@ class JobIn(BaseModel):
 
     kind: Annotated[str, Field(min_length=1, max_length=100)]
     payload: Any = Field(default_factory=dict[str, Any])
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
     schedule: Annotated[Any, TEXT_OR_OBJECT] = Field(
         None, description='a text such as "every 30m", or an object such as {"every": "30m"}'
     )
-    priority: Annotated[int, Field(ge=0, le=100)] = 0
+    priority: Annotated[int, Field(ge=0, le=HIGHEST_PRIORITY)] = 0
     labels: Annotated[dict[Label, Label], Field(max_length=50)] = Field(
         default_factory=dict[str, str]
     )
@@ -54,9 +54,6 @@ class JobIn(BaseModel):
     )
 
     def to_core(self) -> Definition:
-        check_text(self.kind, "kind")
-        check_text(self.name or "", "name")
-        check_json(self.labels, "labels")
         return Definition(
             kind=self.kind,
             payload=self.payload,
