@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_dev_refuses_a_verb_it_does_not_know() -> None:
     told = subprocess.run([ROOT / "dev", "fly"], capture_output=True, text=True, check=False)
     assert told.returncode == 2
     assert "unknown verb 'fly'" in told.stderr
+
+
+def test_every_python_has_an_environment_of_its_own() -> None:
+    """One may be in use by a running `up` while another calls ./dev."""
+    show = f"import runpy; print(runpy.run_path({str(ROOT / 'dev')!r})['VENV'])"
+    pythons = {Path(sys.executable).resolve(), Path("/usr/bin/python3").resolve()}
+    found = [subprocess.run([python, "-c", show], capture_output=True) for python in pythons]
+    places = [told.stdout for told in found if told.returncode == 0]
+    assert len(set(places)) == len(places) > 0
