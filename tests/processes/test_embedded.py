@@ -123,6 +123,14 @@ async def test_a_worker_that_waits_for_the_schema_can_be_stopped(secret_place) -
     assert not secret_place.has_postgres()
 
 
+async def test_up_and_its_server_end_with_their_terminal(place) -> None:
+    up = place.start("up")
+    await up.ready()
+    up.signal(signal.SIGHUP)
+    assert await up.ended() == 0
+    assert not place.has_postgres()
+
+
 async def test_a_killed_postmaster_is_started_again_and_work_goes_on(secret_place, api_at) -> None:
     port = free_port()
     up = secret_place.start("up", EVENBEAT_PG_PORT=str(port), EVENBEAT_LOG_FORMAT="json")

@@ -131,13 +131,20 @@ class Service:
             elif task is not None:
                 task.cancel()
 
-        for each in (signal.SIGINT, signal.SIGTERM):
+        chosen = stop_signals()
+        for each in chosen:
             loop.add_signal_handler(each, stop)
         try:
             yield
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM):
+            for each in chosen:
                 loop.remove_signal_handler(each)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Ctrl-C, a manager's wish, and the end of the terminal, which `nohup` wants to be ignored."""
+    ignores_the_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignores_the_terminal else [signal.SIGHUP])]
 
 
 def address(bound: socket.socket) -> str:
