@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from evenbeat.config import Settings, load
+from evenbeat.control.verify import verify
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
 from evenbeat.store import migrate
@@ -22,6 +23,15 @@ from tests.support.processes import Api, Process
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
+# Whatever happens in these, nothing may be left that must never be there.
+VERIFIED = [Path(__file__).with_name(name) for name in ("engine", "contracts", "proofs")]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_verified = any(item.path.is_relative_to(folder) for folder in VERIFIED)
+        if is_verified and isinstance(item, pytest.Function) and "database" in item.fixturenames:
+            item.fixturenames.append("verified")
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +74,14 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     await clocks.set_to(database, START)
     yield database
     await database.close()
+
+
+@pytest.fixture
+async def verified(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[None]:
+    """Ends a test by looking for breaches, unless it is marked as one that makes them."""
+    yield
+    if request.node.get_closest_marker("breaks_rules") is None:
+        assert [str(breach) for breach in await verify(database)] == []
 
 
 @pytest.fixture

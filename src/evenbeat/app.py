@@ -6,14 +6,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from evenbeat.config import Settings, load
+from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.jobs import Jobs
+from evenbeat.control.verify import Report, examine
 from evenbeat.core.registry import Registry
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import migrate, nodes
 from evenbeat.store.database import Database
+
+# One each for the claimer, the recorder, and those who look after the rest.
+ENGINE_POOL = 5
 
 
 class Evenbeat:
@@ -39,6 +44,7 @@ class Evenbeat:
         self._database = database
         self.jobs = Jobs(database, self.registry)
         self.runs = History(database)
+        self.groups = Groups(database)
         return self
 
     async def start_database(self) -> str:
@@ -77,7 +83,17 @@ class Evenbeat:
         self, stopping: asyncio.Event, on_joined: Callable[[], None] = lambda: None
     ) -> None:
         """Run due jobs until `stopping` is set; then drain."""
-        await node.run(self.database, self.registry, self.settings, stopping, on_joined)
+        pool = Database(
+            self.database.url,
+            clock=self.settings.clock,
+            pool_size=ENGINE_POOL,
+            is_for_engine=True,
+        )
+        await pool.open()
+        try:
+            await node.run(pool, self.registry, self.settings, stopping, on_joined)
+        finally:
+            await pool.close()
 
     async def supervise(self) -> None:
         """Keep the embedded server running, until cancelled."""
@@ -86,7 +102,11 @@ class Evenbeat:
 
     async def prepare_kinds(self) -> None:
         """Make our kinds known, so that jobs of them can be added before any node has joined."""
-        await nodes.register_kinds(self.database, list(self.registry))
+        await nodes.open_lanes(self.database, list(self.registry))
+
+    async def verify(self) -> Report:
+        """Look for anything in the database that must never be there."""
+        return await examine(self.database)
 
     async def schema_status(self) -> migrate.Status:
         return await migrate.read_status(self.database)

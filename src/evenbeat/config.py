@@ -51,6 +51,15 @@ def read_duration(value: object) -> timedelta:
 Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 
 
+def read_labels(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(sorted({label.strip() for label in value.split(",") if label.strip()}))
+
+
+Labels = Annotated[tuple[str, ...], BeforeValidator(read_labels)]
+
+
 def check_database_url(url: SecretStr) -> SecretStr:
     """Refuse what the driver would quote in its error, password included."""
     parts = urlsplit(url.get_secret_value())
@@ -99,6 +108,7 @@ class Settings(BaseModel):
         None,
         description="secret that signs tokens (HS256); unset: generated once into data_dir",
     )
+    labels: Labels = Field((), description="what this node has that jobs may ask for, as in gpu,eu")
     concurrency: int = Field(100, ge=1, le=10_000, description="runs at once on one node")
     pool_size: int = Field(10, ge=2, le=500, description="database connections of one process")
     lease_duration: Duration = Field(

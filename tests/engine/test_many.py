@@ -7,30 +7,57 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
+from evenbeat.core.groups import Group
 from evenbeat.core.handler import RunContext
 from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Definition, RunState, State
 from evenbeat.core.outcome import Done
 from evenbeat.core.schedules import parse
 from evenbeat.core.timetable import Timetable
+from evenbeat.handlers.echo import Echo
 from evenbeat.store import clock as clocks
-from evenbeat.store import jobs, nodes
+from evenbeat.store import groups, jobs, nodes
 from evenbeat.store.database import Database
 from tests.conftest import START
 from tests.engine.workshop import Does, Workshop
+from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
 MANY = 2000
 TEN_SECONDS = timedelta(seconds=10)
+# As many more jobs like the only one there is.
+MULTIPLY = """
+    with born as (
+        insert into evenbeat.job (
+            uid, kind, payload, timetable, policy, labels, created_at, updated_at
+        )
+        select gen_random_uuid(), kind, payload, timetable, policy, labels, created_at, updated_at
+        from evenbeat.job, generate_series(1, $1::integer)
+        returning id
+    )
+    insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
+    select born.id, pulse.lane_id, pulse.state, pulse.state_at, pulse.next_beat_at
+    from born, evenbeat.pulse
+"""
 
 
-async def add_many(database: Database, count: int) -> None:
-    await nodes.register_kinds(database, ["work"])
-    written = Definition("work", Timetable(parse("now")).planned_at(START))
+async def add_many(
+    database: Database, count: int, group: Group | None = None, payload: Any = None
+) -> None:
+    await nodes.open_lanes(database, ["work"])
+    planned = Timetable(parse("now")).planned_at(START)
+    written = Definition("work", planned, payload=payload, group=group)
+    found = await groups.ensure(database, group.key, group) if group else None
     async with database.transaction() as session:
         for _ in range(count):
-            uid = new_job_uid(START)
-            await jobs.insert(session, written, uid=uid, state=State.PENDING, first_beat=START)
+            await jobs.insert(
+                session,
+                written,
+                uid=new_job_uid(START),
+                state=State.PENDING,
+                first_beat=START,
+                group_id=found and found.id,
+            )
     await clocks.wake(database)
 
 
@@ -87,6 +114,42 @@ async def test_no_kind_starves_beside_a_busy_one(workshop: Workshop) -> None:
     async with workshop.node(Does(act), Does(act, kind="rare"), concurrency=4):
         await eventually(lambda: is_done(workshop, 101), "101 completed runs")
     assert "rare" in order[:10]
+
+
+async def test_after_a_day_without_nodes_ten_thousand_jobs_are_made_up_for(
+    workshop: Workshop, clock: Clock
+) -> None:
+    await workshop.add("every 1h", kind="echo")
+    await workshop.fetch(MULTIPLY, 9_999)
+    await workshop.fetch("update evenbeat.pulse set next_beat_at = $1", START)
+    await clock.advance(days=1, minutes=5)
+    async with workshop.node(Echo()):
+        await eventually(lambda: is_done(workshop, 10_000), "10,000 completed runs", patience=60)
+    counted = await workshop.fetch(
+        "select state, cause, count(*), count(distinct job_id), sum(skipped_count)"
+        " from evenbeat.run group by 1, 2 order by 1"
+    )
+    assert [tuple(row) for row in counted] == [
+        (b"c", b"u", 10_000, 10_000, None),
+        (b"k", b"s", 10_000, 10_000, 240_000),
+    ]
+    cursors = await workshop.fetch("select distinct next_beat_at from evenbeat.pulse")
+    assert [row["next_beat_at"] for row in cursors] == [START + timedelta(days=1, hours=1)]
+
+
+async def test_priority_comes_first_and_waiting_makes_up_for_it(
+    workshop: Workshop, clock: Clock
+) -> None:
+    order: list[str] = []
+    beats = {"patient": (0, 0), "urgent": (60, 7), "hardly urgent": (60, 5), "late": (59, 0)}
+    for name, (second, priority) in beats.items():
+        beat = (START + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
+        await workshop.add(f"once {beat}", name=name, priority=priority)
+    await clock.advance(minutes=2)
+    act = Does(lambda context: order.append(context.job_name) or Done())
+    async with workshop.node(act, concurrency=1):
+        await eventually(lambda: is_done(workshop, 4), "4 completed runs")
+    assert order == ["urgent", "patient", "hardly urgent", "late"]
 
 
 @contextlib.asynccontextmanager

@@ -1,17 +1,16 @@
 """A node that is told to stop drains, hands back what it cannot finish, and leaves nothing."""
 
-import asyncio
 import secrets
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from evenbeat.core.handler import RunContext
 from evenbeat.core.model import Cause, ErrorClass, Job, RunState
 from evenbeat.core.outcome import Done
 from evenbeat.store import leases
-from tests.engine.workshop import Does, Workshop
+from evenbeat.store.jobs import Definitions
+from tests.engine.workshop import Does, Gate, Workshop
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -23,31 +22,18 @@ CUT = """
 """
 
 
-class Gate:
-    """A handler that waits until it is let through."""
-
-    def __init__(self) -> None:
-        self.open = asyncio.Event()
-        self.reached = asyncio.Event()
-        self.tidied: list[int] = []
-
-    async def __call__(self, context: RunContext) -> Any:
-        self.reached.set()
-        try:
-            await self.open.wait()
-        finally:
-            self.tidied.append(context.number)
-        return Done(result="let through")
-
-
 async def behind_its_back(workshop: Workshop, *, due: Job) -> None:
     """Claim for the living node what it never hears of, as when the answer is lost."""
-    [[node_id, kind_id]] = await workshop.fetch(
-        "select node.id, kind.id from evenbeat.node, evenbeat.kind "
-        "where node.dead_at is null and kind.name = 'other'"
+    [[node_id, lane_id]] = await workshop.fetch(
+        "select node.id, lane.id from evenbeat.node, evenbeat.lane "
+        "where node.dead_at is null and lane.kind = 'other'"
     )
     claimed = await leases.claim_due(
-        workshop.database, node_id, token=secrets.randbits(62), places={kind_id: 1}
+        workshop.database,
+        node_id,
+        token=secrets.randbits(62),
+        places={lane_id: 1},
+        definitions=Definitions(),
     )
     assert [each.id for each in claimed] == [due.id]
 

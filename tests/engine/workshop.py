@@ -9,8 +9,9 @@ from typing import Any
 
 from evenbeat.config import Settings
 from evenbeat.control.jobs import Jobs
-from evenbeat.core.handler import RunContext
+from evenbeat.core.handler import Handler, RunContext
 from evenbeat.core.model import Definition, Job, Policy, Run, RunState
+from evenbeat.core.outcome import Done
 from evenbeat.core.registry import Registry
 from evenbeat.core.schedules import parse
 from evenbeat.core.timetable import Timetable
@@ -35,6 +36,37 @@ class Does:
         return await given if isinstance(given, Awaitable) else given
 
 
+@dataclass(frozen=True)
+class DoesAtOnce:
+    """The same, as a handler that never waits."""
+
+    action: Any
+    kind: str = "work"
+
+    def check(self, payload: Any) -> None:
+        """Any payload will do."""
+
+    def run(self, context: RunContext) -> Any:
+        return self.action(context) if callable(self.action) else self.action
+
+
+class Gate:
+    """What a handler does that waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.reached = asyncio.Event()
+        self.tidied: list[int] = []
+
+    async def __call__(self, context: RunContext) -> Done:
+        self.reached.set()
+        try:
+            await self.open.wait()
+        finally:
+            self.tidied.append(context.number)
+        return Done(result="let through")
+
+
 class Workshop:
     """One database, any number of nodes on it, and short ways to say what a test wants."""
 
@@ -44,7 +76,7 @@ class Workshop:
         self.settings = settings.model_copy(update={"lease_duration": timedelta(minutes=5)})
 
     @contextlib.asynccontextmanager
-    async def node(self, *handlers: Does, **changes: Any) -> AsyncGenerator[asyncio.Event]:
+    async def node(self, *handlers: Handler, **changes: Any) -> AsyncGenerator[asyncio.Event]:
         """A node that serves these handlers, until the end of the block or the event."""
         stopping, joined = asyncio.Event(), asyncio.Event()
         settings = self.settings.model_copy(update=changes)
@@ -63,13 +95,16 @@ class Workshop:
             await running
 
     async def add(self, schedule: str = "now", *, kind: str = "work", **more: Any) -> Job:
-        await nodes.register_kinds(self.database, [kind])
+        await nodes.open_lanes(self.database, [kind])
         policy = Policy(**more.pop("policy", {}))
         written = Definition(kind, Timetable(parse(schedule)), policy=policy, **more)
         return await Jobs(self.database, Registry()).add(written)
 
     async def look(self, job: Job) -> Job:
         return await jobs.by_uid(self.database, job.uid)
+
+    async def cancel(self, job: Job) -> Job:
+        return await Jobs(self.database, Registry()).cancel(job.uid)
 
     async def runs(self, job: Job) -> list[Run]:
         """The job's runs, oldest first, with the one in hand and the missed beats."""
@@ -122,6 +157,19 @@ RULES = {
     """,
     "no run starts before its beat": """
         select id from evenbeat.run where state <> 'k' and beat_at > started_at
+    """,
+    "every permit is of a run in hand, and every such run of a group has one": """
+        select coalesce(held.id, permit.job_id)
+        from (
+            select id, group_id from evenbeat.pulse
+            where token is not null and group_id is not null
+        ) as held
+        full join evenbeat.permit
+            on permit.job_id = held.id and permit.group_id = held.group_id
+        where held.id is null or permit.job_id is null
+    """,
+    "nothing is wanted of a job at rest, and none is tucked away": """
+        select id from evenbeat.pulse where token is null and (wanted is not null or is_tucked)
     """,
     "what the counters say is what the history says": """
         select pulse.id from evenbeat.pulse

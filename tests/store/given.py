@@ -1,19 +1,22 @@
 """Jobs, nodes and raw rows for the tests of the store."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from evenbeat.control.jobs import resolved_group
 from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Claimed, Definition, Job, Policy, State
 from evenbeat.core.outcome import Done, Failed, Outcome
 from evenbeat.core.schedules import parse
 from evenbeat.core.settle import settle
 from evenbeat.core.timetable import Timetable
-from evenbeat.store import clock, jobs, leases, nodes
+from evenbeat.store import clock, groups, jobs, leases, nodes
 from evenbeat.store.database import Database
-from evenbeat.store.leases import Broken, Settled
+from evenbeat.store.jobs import Definitions
+from evenbeat.store.leases import Broken, Settled, Written
 
 LEASE = timedelta(minutes=5)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -28,36 +31,47 @@ def definition(schedule: str = "every 1h", kind: str = "echo", **more: Any) -> D
 
 @dataclass(frozen=True)
 class Shop:
-    """A database with one node that serves `echo` and `crawl`."""
+    """A database with one node that serves `echo` and `crawl`, in lanes without labels."""
 
     database: Database
-    kinds: dict[str, int]
+    lanes: dict[str, int]
     node_id: int
+    definitions: Definitions = field(default_factory=Definitions)
 
     async def add(self, written: Definition | None = None, due_at: datetime | None = None) -> Job:
         """A job that is due, unless told when."""
         now = await clock.now(self.database)
         given = written or definition()
-        planned = Definition(
-            given.kind,
-            given.timetable.planned_at(due_at or now),
-            payload=given.payload,
-            name=given.name,
-            policy=given.policy,
-            priority=given.priority,
-            labels=given.labels,
-        )
+        group = resolved_group(given)
+        found = await groups.ensure(self.database, group.key, group) if group else None
+        planned = replace(given, timetable=given.timetable.planned_at(due_at or now), group=group)
         uid, is_recurring = new_job_uid(now), given.timetable.schedule.is_recurring
         state = State.SCHEDULED if is_recurring else State.PENDING
-        await jobs.insert(self.database, planned, uid=uid, state=state, first_beat=due_at or now)
+        await jobs.insert(
+            self.database,
+            planned,
+            uid=uid,
+            state=state,
+            first_beat=due_at or now,
+            group_id=found and found.id,
+        )
         return await jobs.by_uid(self.database, uid)
 
     async def claim(self, places: int = 10, *, kind: str = "echo") -> list[Claimed]:
-        held = await leases.claim_due(
+        return await self.take(leases.claim_due, {self.lanes[kind]: places})
+
+    async def claim_grouped(self, places: int = 10) -> list[Claimed]:
+        """In the order of their turns; whoever does not fit is parked."""
+        claimed = await self.take(leases.claim_grouped, {self.lanes["echo"]: places})
+        return sorted(claimed, key=lambda each: each.id)
+
+    async def take(self, claim: leases.Claim, places: Mapping[int, int]) -> list[Claimed]:
+        held = await claim(
             self.database,
             self.node_id,
             token=secrets.randbits(62),
-            places={self.kinds[kind]: places},
+            places=places,
+            definitions=self.definitions,
         )
         return [each for each in held if not isinstance(each, Broken)]
 
@@ -65,7 +79,10 @@ class Shop:
         [claimed] = await self.claim(1)
         return claimed
 
-    async def end(self, *claimed: Claimed, outcome: Outcome = DONE) -> set[int]:
+    async def end(self, *claimed: Claimed, outcome: Outcome = DONE) -> frozenset[int]:
+        return (await self.write(*claimed, outcome=outcome)).run_ids
+
+    async def write(self, *claimed: Claimed, outcome: Outcome = DONE) -> Written:
         now = await clock.now(self.database)
         return await leases.complete(
             self.database,
@@ -89,6 +106,11 @@ class Shop:
 
 
 async def open_shop(database: Database) -> Shop:
-    kinds = await nodes.register_kinds(database, ["crawl", "echo"])
-    node_id = await nodes.join(database, "a:1", kinds=["crawl", "echo"], lease_duration=LEASE)
-    return Shop(database, kinds, node_id)
+    await nodes.open_lanes(database, ["crawl", "echo"])
+    lanes = {lane.kind: lane.id for lane in await nodes.lanes(database)}
+    return Shop(database, lanes, await join(database, "a:1"))
+
+
+async def join(database: Database, name: str, labels: Sequence[str] = ()) -> int:
+    kinds = ["crawl", "echo"]
+    return await nodes.join(database, name, kinds=kinds, labels=labels, lease_duration=LEASE)

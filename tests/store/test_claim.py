@@ -6,8 +6,9 @@ from collections import Counter
 from datetime import timedelta
 
 from evenbeat.core.model import Cause, State
-from evenbeat.store import jobs, leases, nodes
-from evenbeat.store.leases import Broken
+from evenbeat.store import leases, nodes
+from evenbeat.store.jobs import Definitions, Unreadable
+from evenbeat.store.leases import Broken, NextDue
 from tests.conftest import START
 from tests.store.given import HOUR, LEASE, MINUTE, Shop, definition
 from tests.support.databases import Clock
@@ -71,9 +72,9 @@ async def test_each_kind_has_places_of_its_own(shop: Shop) -> None:
     for kind in ("crawl", "echo"):
         for _ in range(3):
             await shop.add(definition(kind=kind))
-    places = {shop.kinds["crawl"]: 1, shop.kinds["echo"]: 2}
-    held = await leases.claim_due(shop.database, shop.node_id, token=1, places=places)
-    kinds = Counter(each.definition.kind for each in held if not isinstance(each, Broken))
+    places = {shop.lanes["crawl"]: 1, shop.lanes["echo"]: 2}
+    held = await shop.take(leases.claim_due, places)
+    kinds = Counter(each.definition.kind for each in held)
     assert kinds == {"crawl": 1, "echo": 2}
 
 
@@ -139,7 +140,7 @@ async def test_a_claim_writes_no_index(shop: Shop) -> None:
     given = {
         "node_id": shop.node_id,
         "token": secrets.randbits(62),
-        "kind_ids": [shop.kinds["echo"]],
+        "lane_ids": [shop.lanes["echo"]],
         "places": [50],
     }
     table = "'evenbeat.pulse'::regclass"
@@ -190,8 +191,13 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: S
     )
     orphan = await shop.add()
     await shop.fetch("delete from evenbeat.job where id = $1", orphan.id)
-    places = {shop.kinds["echo"]: 10}
-    held = await leases.claim_due(shop.database, shop.node_id, token=7, places=places)
+    held = await leases.claim_due(
+        shop.database,
+        shop.node_id,
+        token=7,
+        places={shop.lanes["echo"]: 10},
+        definitions=shop.definitions,
+    )
     broken = {each.id: each for each in held if isinstance(each, Broken)}
     assert [each.id for each in held if not isinstance(each, Broken)] == [good.id]
     assert "the definition cannot be read" in broken[bad.id].error
@@ -202,13 +208,17 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: S
 async def test_a_policy_of_a_newer_version_makes_a_job_unreadable(shop: Shop) -> None:
     job = await shop.add()
     await shop.fetch('update evenbeat.job set policy = \'{"mood": "sunny"}\'')
-    [read] = (await jobs.definitions_of(shop.database, [job.id])).values()
-    assert isinstance(read, jobs.Unreadable)
+    [read] = (await Definitions().of(shop.database, {job.id: 1})).values()
+    assert isinstance(read, Unreadable)
     assert "mood" in read.error
 
 
-async def until_due(shop: Shop, horizon: timedelta = TEN_SECONDS) -> timedelta | None:
-    return await leases.next_due_in(shop.database, list(shop.kinds.values()), horizon=horizon)
+async def next_due(shop: Shop) -> NextDue:
+    return await leases.next_due(shop.database, list(shop.lanes.values()), horizon=TEN_SECONDS)
+
+
+async def until_due(shop: Shop) -> timedelta | None:
+    return (await next_due(shop)).ungrouped_in
 
 
 async def test_the_wait_until_something_is_due_is_told_as_a_duration(

@@ -242,13 +242,16 @@ async def test_the_runs_of_a_job_are_listed_newest_first_and_by_pages(
 async def test_a_dead_node_leaves_its_runs_to_be_found(shop: Shop) -> None:
     await shop.add()
     claimed = await shop.claim_one()
-    assert await nodes.bereaved(shop.database) == []
+    assert await nodes.unswept(shop.database) == []
     await shop.fetch("update evenbeat.node set alive_until = statement_timestamp()")
     assert await nodes.mark_dead(shop.database) == ["a:1"]
-    assert await nodes.bereaved(shop.database) == [shop.node_id]
+    assert await nodes.unswept(shop.database) == [shop.node_id]
     assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
+    await nodes.mark_swept(shop.database, shop.node_id)
+    assert await nodes.unswept(shop.database) == [shop.node_id], "it still holds a run"
     await shop.end(claimed)
-    assert await nodes.bereaved(shop.database) == []
+    await nodes.mark_swept(shop.database, shop.node_id)
+    assert await nodes.unswept(shop.database) == []
     assert await leases.in_hand(shop.database, shop.node_id) == []
 
 

@@ -11,7 +11,7 @@ from evenbeat.store import clock as clocks
 from evenbeat.store import nodes
 from evenbeat.store.database import Database, connect
 from evenbeat.store.statements import Statement
-from tests.store.given import LEASE, Shop
+from tests.store.given import LEASE, Shop, join
 from tests.support.databases import Clock
 
 
@@ -43,14 +43,13 @@ async def test_moving_the_clock_of_schedules_buries_nobody(shop: Shop, clock: Cl
 
 async def test_a_node_joins_with_a_number_that_was_never_used(shop: Shop) -> None:
     await nodes.leave(shop.database, shop.node_id)
-    again = await nodes.join(shop.database, "a:1", kinds=["echo"], lease_duration=LEASE)
-    assert again > shop.node_id
+    assert await join(shop.database, "a:1") > shop.node_id
 
 
 async def test_two_undertakers_at_once_share_the_dead(shop: Shop) -> None:
     for place in range(20):
         await nodes.join(
-            shop.database, f"b:{place}", kinds=[], lease_duration=timedelta(seconds=-1)
+            shop.database, f"b:{place}", kinds=[], labels=[], lease_duration=timedelta(seconds=-1)
         )
     buried = await asyncio.gather(*(nodes.mark_dead(shop.database) for _ in range(3)))
     assert sorted(name for each in buried for name in each) == sorted(
@@ -59,11 +58,11 @@ async def test_two_undertakers_at_once_share_the_dead(shop: Shop) -> None:
 
 
 async def test_kinds_keep_their_numbers_however_often_they_are_registered(shop: Shop) -> None:
-    rounds = [nodes.register_kinds(shop.database, ["echo", "dance", "crawl"]) for _ in range(5)]
+    rounds = [nodes.open_lanes(shop.database, ["echo", "dance", "crawl"]) for _ in range(5)]
     await asyncio.gather(*rounds)
-    known = await nodes.known_kinds(shop.database)
+    known = {lane.kind: lane.id for lane in await nodes.lanes(shop.database)}
     assert set(known) == {"crawl", "dance", "echo"}
-    assert {name: known[name] for name in shop.kinds} == shop.kinds
+    assert {name: known[name] for name in shop.lanes} == shop.lanes
 
 
 async def test_the_clock_stands_where_it_was_set(database: Database, clock: Clock) -> None:
@@ -94,12 +93,12 @@ async def test_a_lost_connection_is_unavailable_and_the_next_one_works(
 async def test_what_goes_wrong_in_a_transaction_undoes_it(shop: Shop) -> None:
     async def fail_halfway() -> None:
         async with shop.database.transaction() as session:
-            await nodes.register_kinds(session, ["half"])
+            await nodes.open_lanes(session, ["half"])
             await session.fetch(Statement("fail", "select 1 / 0", ()))
 
     with pytest.raises(asyncpg.DivisionByZeroError):
         await fail_halfway()
-    assert "half" not in await nodes.known_kinds(shop.database)
+    assert "half" not in {lane.kind for lane in await nodes.lanes(shop.database)}
 
 
 async def test_an_address_where_nobody_listens_is_unavailable() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from evenbeat.cli import db, show
 from evenbeat.cli.schedule import schedule
+from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
 from evenbeat.core.durations import Limits, parse_duration
 from evenbeat.core.errors import EvenbeatError
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(db.app, name="db")
 app.command()(schedule)
+app.command()(verify)
 
 TOKEN_LIFETIME = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=3650))
 

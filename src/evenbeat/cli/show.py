@@ -59,7 +59,7 @@ def settings(settings: Settings, output: Format) -> None:
 
 def plain(value: object) -> str:
     match value:
-        case None:
+        case None | ():
             return "-"
         case SecretStr():
             return "(secret)"

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from evenbeat.core.backoff import Backoff, Exponential, RetryRule
+from evenbeat.core.groups import Group
 from evenbeat.core.timetable import Timetable
 
 
@@ -99,6 +100,9 @@ class Definition:
     policy: Policy = field(default_factory=Policy)
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict[str, str])
+    group: Group | None = None
+    # Labels that a node must carry to be given this job.
+    runs_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ class Claimed:
     runs_so_far: int
     failure_streak: int = 0
     lost_streak: int = 0
+    lane_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ class Done:
     items_indexed: int = 0
 
 
+DONE = Done()
+"""Done, with nothing to tell."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failed:
     """The work went wrong; tried again while attempts are left, unless `is_final`."""

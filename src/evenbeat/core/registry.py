@@ -1,5 +1,6 @@
 """Which kinds there are, and the handler of each."""
 
+import inspect
 from collections.abc import Iterable, Iterator
 
 from evenbeat.core.errors import InvalidInput
@@ -11,6 +12,7 @@ class Registry:
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._instant: set[str] = set()
         for handler in handlers:
             self.add(handler)
 
@@ -18,6 +20,12 @@ class Registry:
         if handler.kind in self._handlers:
             raise InvalidInput("kind", f"there is a handler for {handler.kind} already")
         self._handlers[handler.kind] = handler
+        if not inspect.iscoroutinefunction(handler.run):
+            self._instant.add(handler.kind)
+
+    def is_instant(self, kind: str) -> bool:
+        """Whether the kind's handler never waits."""
+        return kind in self._instant
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._handlers))

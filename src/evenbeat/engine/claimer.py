@@ -2,15 +2,19 @@
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from evenbeat.core.outcome import HandedBack
 from evenbeat.engine.bell import Bell
-from evenbeat.engine.recorder import Ended, write
-from evenbeat.store import leases
+from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.observe import failpoint
+from evenbeat.store import leases, nodes
 from evenbeat.store.database import Database
-from evenbeat.store.leases import Held
+from evenbeat.store.jobs import Definitions
+from evenbeat.store.leases import Held, NextDue
+from evenbeat.store.nodes import Lane
 
 # A claim is one statement whatever its size; larger ones only hold their locks longer.
 LARGEST_CLAIM = 500
@@ -19,53 +23,139 @@ DENIED = timedelta(milliseconds=50)
 # A statement whose answer was lost may still be under way; the server ends it after 30 seconds.
 LAST_DOUBT = 35.0
 UNHEARD = HandedBack("the answer to the claim was lost")
+NOW = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more runs a node can take: of handlers that wait, and of those that never do."""
+
+    waiting: int
+    instant: int
 
 
 class Claimer:
-    """Claims no more than there are free places: a lease never waits for one."""
+    """Claims no more than there is room for: a lease never waits for a place."""
 
     def __init__(
         self,
         database: Database,
+        recorder: Recorder,
         *,
         node_id: int,
-        kind_ids: list[int],
-        start: Callable[[Held], None],
-        free_places: Callable[[], int],
-        in_hand: Callable[[], Collection[int]],
+        start: Callable[[Sequence[Held]], None],
+        room: Callable[[], Room],
+        is_served: Callable[[Lane], bool],
+        is_instant: Callable[[str], bool],
+        on_grouped: Callable[[], None],
         check_interval: timedelta,
     ) -> None:
         self.bell = Bell()
         self._database = database
+        self._recorder = recorder
         self._node_id = node_id
-        self._kind_ids = kind_ids
         self._start = start
-        self._free_places = free_places
-        self._in_hand = in_hand
+        self._room = room
+        self._is_served = is_served
+        self._is_instant = is_instant
+        self._on_grouped = on_grouped
         self._check_interval = check_interval
+        self._definitions = Definitions()
+        self._instant: list[Lane] = []
+        self._waiting: list[Lane] = []
+        self._lane_count = 0
+        # The lanes that had something to claim the last time.
+        self._busy: set[int] = set()
+        self._is_grouped_due = False
         self._is_in_doubt = False
         self._last_look_at: float | None = None
+        # Even where there is always more to claim: else nobody hears of groups and new lanes.
+        self._look_ahead_at = 0.0
+
+    async def find_lanes(self) -> None:
+        """Claim, from now on, for whatever lanes this node serves."""
+        lanes = await nodes.lanes(self._database)
+        served = [lane for lane in lanes if self._is_served(lane)]
+        self._instant = [lane for lane in served if self._is_instant(lane.kind)]
+        self._waiting = [lane for lane in served if not self._is_instant(lane.kind)]
+        self._lane_count = len(lanes)
 
     async def turn(self) -> timedelta:
         """Claim once and start what was claimed; says how long to wait until the next turn."""
         await self._look_after_claims()
-        places = min(self._free_places(), LARGEST_CLAIM)
-        if places == 0:
+        places = self._places()
+        if not places:
             return self._check_interval
-        claimed = await self._claim(places)
-        for each in claimed:
-            self._start(each)
-        if len(claimed) == places:
-            return timedelta(0)
-        return await self._until_next_due(shortest=timedelta(0) if claimed else DENIED)
+        tried_grouped, claimed = self._is_grouped_due, 0
+        second: leases.Claim = leases.claim_due
+        if tried_grouped:
+            # Half each, and the odd place by lot, so that neither the grouped nor the others
+            # ever wait for the other sort. By turns, they could be the turns of the lanes.
+            sorts: list[leases.Claim] = [leases.claim_due, leases.claim_grouped]
+            first, second = reversed(sorts) if secrets.randbits(1) else sorts
+            half = {lane: (count + 1) // 2 for lane, count in places.items()}
+            claimed = await self._claim(first, half)
+            if claimed:
+                places = {lane: count - half[lane] for lane, count in places.items()}
+        claimed += await self._claim(second, places)
+        if tried_grouped:
+            self._on_grouped()
+        if claimed >= sum(places.values()) > 0 and time.monotonic() < self._look_ahead_at:
+            return NOW
+        soonest = await self._look_ahead()
+        if soonest > NOW:
+            return soonest
+        return NOW if claimed or self._is_grouped_due > tried_grouped else DENIED
+
+    def _places(self) -> dict[int, int]:
+        """The room dealt out to the lanes. They take turns at being first, so that none starves."""
+        room = self._room()
+        for lanes in (self._instant, self._waiting):
+            if lanes:
+                lanes.append(lanes.pop(0))
+        return deal(room.instant, self._instant, self._busy) | deal(
+            room.waiting, self._waiting, self._busy
+        )
+
+    async def _claim(self, claim: leases.Claim, places: dict[int, int]) -> int:
+        if not any(places.values()):
+            return 0
+        failpoint.reach("before_claim")
+        self._is_in_doubt = True
+        held = await claim(
+            self._database,
+            self._node_id,
+            token=secrets.randbits(62),
+            places=places,
+            definitions=self._definitions,
+        )
+        self._is_in_doubt = False
+        if held:
+            failpoint.reach("claimed")
+            self._busy = {each.lane_id for each in held}
+            self._recorder.watch.hear(held[0].run.started_at)
+            self._start(held)
+        return len(held)
+
+    async def _look_ahead(self) -> timedelta:
+        """How long until something is due, at most until the next check."""
+        lane_ids = [lane.id for lane in (*self._instant, *self._waiting)]
+        longest = self._check_interval
+        self._look_ahead_at = time.monotonic() + longest.total_seconds()
+        coming: NextDue = await leases.next_due(self._database, lane_ids, horizon=longest)
+        self._is_grouped_due = coming.grouped_in is not None and coming.grouped_in <= NOW
+        if coming.lane_count != self._lane_count:
+            await self.find_lanes()
+            return NOW
+        return min([*coming.waits(), longest])
 
     async def disown(self) -> None:
         """Hand back what this node holds by the database's word and does not know of."""
-        known = set(self._in_hand())
+        known = set(self._recorder.in_hand)
         held = await leases.in_hand(self._database, self._node_id)
         unknown = [each for each in held if each.run.id not in known]
         if unknown:
-            await write(self._database, [Ended(each, UNHEARD, None) for each in unknown])
+            await self._recorder.write([Ended(each, UNHEARD, None) for each in unknown])
 
     async def _look_after_claims(self) -> None:
         """A claim that was made but never answered has to be found, else nobody runs the job."""
@@ -77,29 +167,17 @@ class Claimer:
             await self.disown()
             self._last_look_at = None
 
-    async def _claim(self, places: int) -> list[Held]:
-        # Kinds take turns at being first, so that a busy one cannot starve the rest.
-        self._kind_ids.append(self._kind_ids.pop(0))
-        self._is_in_doubt = True
-        claimed = await leases.claim_due(
-            self._database,
-            self._node_id,
-            token=secrets.randbits(62),
-            places=shares(places, self._kind_ids),
-        )
-        self._is_in_doubt = False
-        return claimed
 
-    async def _until_next_due(self, *, shortest: timedelta) -> timedelta:
-        longest = self._check_interval
-        coming = await leases.next_due_in(self._database, self._kind_ids, horizon=longest)
-        if coming is None:
-            return longest
-        return coming if coming > timedelta(0) else shortest
+def deal(count: int, lanes: list[Lane], busy: set[int]) -> dict[int, int]:
+    """So many places for these lanes, the earlier ones first.
 
-
-def shares(places: int, kind_ids: list[int]) -> dict[int, int]:
-    """The places dealt out to the kinds, the earlier ones first."""
-    each, rest = divmod(places, len(kind_ids))
-    dealt = {kind: each + (turn < rest) for turn, kind in enumerate(kind_ids)}
-    return {kind: count for kind, count in dealt.items() if count}
+    A lane that had nothing the last time is asked for one: that shows whether it has any now,
+    and leaves the places to those that can use them.
+    """
+    asked = [lane.id for lane in lanes[: max(count, 0)]]
+    hungry = [lane for lane in asked if lane in busy] or asked
+    if not hungry:
+        return {}
+    each, rest = divmod(count - (len(asked) - len(hungry)), len(hungry))
+    shares = {lane: each + (turn < rest) for turn, lane in enumerate(hungry)}
+    return {lane: shares.get(lane, 1) for lane in asked}

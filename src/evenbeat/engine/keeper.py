@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from evenbeat.observe import log
+from evenbeat.observe import failpoint, log
 from evenbeat.store import nodes
 from evenbeat.store.database import Session, connect
 
@@ -56,6 +56,7 @@ class Keeper:
         try:
             session = Session(connection, "database")
             while await nodes.renew(session, self._node_id, self._lease_duration):
+                failpoint.reach("renewed")
                 # A quarter: three renewals may fail before anyone doubts this node.
                 pause = self._lease_duration.total_seconds() / 4
                 if await asyncio.to_thread(self._stopping.wait, pause):

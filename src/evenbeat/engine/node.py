@@ -7,25 +7,32 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
 from evenbeat.config import Settings
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.model import Claimed
 from evenbeat.core.outcome import Failed
 from evenbeat.core.registry import Registry
 from evenbeat.engine import runner
 from evenbeat.engine.bell import listen
-from evenbeat.engine.claimer import Claimer
+from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
 from evenbeat.engine.keeper import Keeper
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
-from evenbeat.observe import log
+from evenbeat.engine.usher import Usher
+from evenbeat.engine.warden import Warden
+from evenbeat.observe import failpoint, log
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Broken, Held
+from evenbeat.store.nodes import Lane
 
 BACK_OFF = 1.0
 # Writing the last ends takes a moment even where runs are given none to finish.
 LEAST_PATIENCE = 5.0
+# Claims run ahead of what is written by this much, so that neither waits for the other.
+MOST_UNWRITTEN = 1000
 
 
 class Node:
@@ -37,38 +44,41 @@ class Node:
         self._database = database
         self._registry = registry
         self._settings = settings
-        self.id = node_id
         self.is_dead = asyncio.Event()
-        self._running: set[asyncio.Task[None]] = set()
-        # Runs from their claim until their end is written.
-        self._in_hand: set[int] = set()
+        self._running: dict[int, asyncio.Task[None]] = {}
         self._recorder = Recorder(database, self._on_recorded)
-        self._reaper = Reaper(database)
+        self._usher = Usher(database)
+        self._claimer = Claimer(
+            database,
+            self._recorder,
+            node_id=node_id,
+            start=self._start,
+            room=self._room,
+            is_served=self._is_served,
+            is_instant=registry.is_instant,
+            on_grouped=self._usher.bell.ring,
+            check_interval=settings.check_interval,
+        )
+        self._reaper = Reaper(database, self._recorder)
+        self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
 
-    async def live(self, stopping: asyncio.Event, kind_ids: list[int]) -> None:
+    async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
-        async with asyncio.TaskGroup() as runs:
-            self._claimer = Claimer(
-                self._database,
-                node_id=self.id,
-                kind_ids=kind_ids,
-                start=lambda claimed: self._start(runs, claimed),
-                free_places=self._free_places,
-                in_hand=lambda: self._in_hand,
-                check_interval=self._settings.check_interval,
-            )
-            async with asyncio.TaskGroup() as loops:
-                recording = loops.create_task(self._recorder.run())
-                working = [
-                    loops.create_task(forever("listener", self._listen)),
-                    loops.create_task(forever("claimer", self._claim_and_wait)),
-                    loops.create_task(forever("reaper", self._reap_and_wait)),
-                ]
-                await first_of(stopping, self.is_dead)
-                for task in working:
-                    task.cancel()
-                await self._drain()
-                recording.cancel()
+        await self._claimer.find_lanes()
+        async with asyncio.TaskGroup() as self._runs, asyncio.TaskGroup() as loops:
+            recording = loops.create_task(self._recorder.run())
+            working = [
+                loops.create_task(forever("listener", self._listen)),
+                loops.create_task(forever("claimer", self._claim_and_wait)),
+                loops.create_task(forever("reaper", self._reap_and_wait)),
+                loops.create_task(forever("usher", self._usher_and_wait)),
+                loops.create_task(forever("warden", self._watch_and_wait)),
+            ]
+            await first_of(stopping, self.is_dead)
+            for task in working:
+                task.cancel()
+            await self._drain()
+            recording.cancel()
 
     async def _listen(self) -> None:
         await listen(self._database.url, self._claimer.bell)
@@ -81,40 +91,84 @@ class Node:
             self._claimer.bell.ring()
         await asyncio.sleep(self._settings.stale_check_interval.total_seconds())
 
-    def _free_places(self) -> int:
-        return self._settings.concurrency - len(self._running)
+    async def _usher_and_wait(self) -> None:
+        let_in, pause = await self._usher.turn()
+        if let_in:
+            self._claimer.bell.ring()
+        await self._usher.bell.wait(pause)
 
-    def _start(self, runs: asyncio.TaskGroup, claimed: Held) -> None:
-        self._in_hand.add(claimed.run.id)
-        task = runs.create_task(self._run(claimed))
-        self._running.add(task)
-        task.add_done_callback(self._on_ended)
+    async def _watch_and_wait(self) -> None:
+        await self._warden.turn()
+        await asyncio.sleep(self._settings.check_interval.total_seconds())
 
-    def _on_ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._claimer.bell.ring()
+    def _is_served(self, lane: Lane) -> bool:
+        return lane.is_served_by(list(self._registry), self._settings.labels)
 
-    async def _run(self, claimed: Held) -> None:
-        if isinstance(claimed, Broken):
-            self._recorder.add(Ended(claimed, Failed(claimed.error), None))
-            return
+    def _room(self) -> Room:
+        unwritten = len(self._recorder.in_hand) - len(self._running)
+        return Room(
+            waiting=min(self._settings.concurrency - len(self._running), LARGEST_CLAIM),
+            # All or nothing: claims of a few jobs each cost as much as large ones.
+            instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
+        )
+
+    def _start(self, batch: Sequence[Held]) -> None:
+        ended: list[Ended] = []
+        for held in batch:
+            self._recorder.in_hand[held.run.id] = held
+            if isinstance(held, Broken):
+                ended.append(Ended(held, Failed(held.error), None))
+            elif self._registry.is_instant(held.definition.kind):
+                ended.append(self._run_instantly(held))
+            else:
+                task = self._runs.create_task(self._run(held))
+                self._running[held.run.id] = task
+                task.add_done_callback(partial(self._on_ended, held))
+        if ended:
+            self._recorder.add(*ended)
+
+    def _run_instantly(self, claimed: Claimed) -> Ended:
+        began = time.monotonic()
+        outcome = runner.run_instantly(claimed, self._registry)
+        return Ended(claimed, outcome, timedelta(seconds=time.monotonic() - began))
+
+    async def _run(self, claimed: Claimed) -> None:
+        failpoint.reach("before_handler")
         log.get_logger().debug(
             log.JOB_STARTED, job_id=str(claimed.uid), execution_number=claimed.run.number
         )
         began = time.monotonic()
         outcome = await runner.run(claimed, self._registry)
         spent = timedelta(seconds=time.monotonic() - began)
+        failpoint.reach("after_handler")
+        self._running.pop(claimed.run.id, None)
         self._recorder.add(Ended(claimed, outcome, spent))
+        self._claimer.bell.ring()
+
+    def _on_ended(self, claimed: Claimed, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled before its first step has told nobody of its end."""
+        if self._running.pop(claimed.run.id, None) is not None:
+            try:
+                task.result()
+            except asyncio.CancelledError as error:
+                self._recorder.add(Ended(claimed, runner.why_stopped(error), None))
+
+    def _stop(self, run_id: int) -> None:
+        """Somebody wants this run stopped."""
+        task = self._running.get(run_id)
+        if task is not None:
+            task.cancel(runner.UNWANTED)
 
     async def _drain(self) -> None:
         """Let runs finish for a while, hand back the rest, and see everything written."""
         patience = self._settings.drain_timeout.total_seconds()
         if self._running and not self.is_dead.is_set():
-            await asyncio.wait(self._running, timeout=patience)
-        for task in self._running:
+            await asyncio.wait(self._running.values(), timeout=patience)
+        left = list(self._running.values())
+        for task in left:
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
+        if left:
+            await asyncio.wait(left)
         try:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
@@ -124,8 +178,7 @@ class Node:
             # Whatever could not be written is found by those who bury this node.
             log.get_logger().warning(log.LOOP_FAILED, loop="drain", error=str(error))
 
-    def _on_recorded(self, batch: Sequence[Ended]) -> None:
-        self._in_hand.difference_update(ended.claimed.run.id for ended in batch)
+    def _on_recorded(self) -> None:
         self._claimer.bell.ring()
 
 
@@ -153,10 +206,14 @@ async def live_once(
     stopping: asyncio.Event,
     on_joined: Callable[[], None],
 ) -> None:
-    known = await nodes.register_kinds(database, list(registry))
+    await nodes.open_lanes(database, list(registry))
     name = f"{socket.gethostname()}:{os.getpid()}"
     node_id = await nodes.join(
-        database, name, kinds=list(registry), lease_duration=settings.lease_duration
+        database,
+        name,
+        kinds=list(registry),
+        labels=settings.labels,
+        lease_duration=settings.lease_duration,
     )
     node = Node(database, registry, settings, node_id)
     loop = asyncio.get_running_loop()
@@ -170,9 +227,10 @@ async def live_once(
     log.get_logger().info(log.NODE_JOINED, node=name, node_id=node_id, kinds=list(registry))
     on_joined()
     try:
-        await node.live(stopping, [known[kind] for kind in registry])
+        await node.live(stopping)
     finally:
         # The lease is kept until the last run is written: it stops last.
+        failpoint.reach("before_leave")
         await asyncio.to_thread(keeper.stop)
         await farewell(database, node_id)
     log.get_logger().info(log.NODE_LEFT, node=name, node_id=node_id)

@@ -12,10 +12,11 @@ from evenbeat.core.model import ErrorClass, RunState, State
 from evenbeat.core.outcome import Failed, Outcome
 from evenbeat.core.settle import Verdict, settle
 from evenbeat.engine.runner import in_words
-from evenbeat.observe import log
-from evenbeat.store import clock, leases
+from evenbeat.observe import failpoint, log
+from evenbeat.store import groups, leases
+from evenbeat.store.clock import Watch
 from evenbeat.store.database import Database
-from evenbeat.store.leases import Broken, Held, Settled
+from evenbeat.store.leases import Broken, Held, Settled, Written
 
 LARGEST_BATCH = 500
 RETRY_AFTER = 0.5
@@ -42,72 +43,90 @@ class Ended:
 class Recorder:
     """What ends while a batch is being written makes up the next one."""
 
-    def __init__(self, database: Database, on_recorded: Callable[[Sequence[Ended]], None]) -> None:
+    def __init__(self, database: Database, on_recorded: Callable[[], None]) -> None:
+        self.watch = Watch(database)
+        # Runs from their claim until their end is written.
+        self.in_hand: dict[int, Held] = {}
         self._database = database
         self._on_recorded = on_recorded
-        self._waiting: asyncio.Queue[Ended] = asyncio.Queue()
+        self._ended: list[Ended] = []
+        self._has_ended = asyncio.Event()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
-    def add(self, ended: Ended) -> None:
-        self._waiting.put_nowait(ended)
+    def add(self, *ended: Ended) -> None:
+        self._ended.extend(ended)
+        self._is_idle.clear()
+        self._has_ended.set()
 
     async def run(self) -> None:
         """Write until cancelled; whatever becomes of a batch, the next one is written."""
         while True:
-            batch = [await self._waiting.get()]
-            while len(batch) < LARGEST_BATCH and not self._waiting.empty():
-                batch.append(self._waiting.get_nowait())
+            await self._has_ended.wait()
+            batch, self._ended = self._ended[:LARGEST_BATCH], self._ended[LARGEST_BATCH:]
             try:
                 await self._persist(batch)
             except Exception as error:
                 tell_failure(error)
-            self._on_recorded(batch)
-            for _ in batch:
-                self._waiting.task_done()
+            for ended in batch:
+                self.in_hand.pop(ended.claimed.run.id, None)
+            if not self._ended:
+                self._has_ended.clear()
+                self._is_idle.set()
+            self._on_recorded()
 
     async def drain(self) -> None:
         """Return when everything that was added has been written."""
-        await self._waiting.join()
+        await self._is_idle.wait()
 
     async def _persist(self, batch: list[Ended]) -> None:
         while True:
             try:
-                return await write(self._database, batch)
+                return await self.write(batch)
             except TROUBLE as error:
                 # The tokens still fence: trying again cannot write a run twice.
                 tell_failure(error)
                 await asyncio.sleep(RETRY_AFTER)
 
+    async def write(self, batch: Sequence[Ended]) -> None:
+        """Write the ends of these runs. One that cannot be stored does not keep back the others."""
+        try:
+            await self._write_together(batch)
+        except UNSTORABLE:
+            for ended in batch:
+                await self._write_alone(ended)
 
-async def write(database: Database, batch: Sequence[Ended]) -> None:
-    """Write the ends of these runs. One that cannot be stored does not keep back the others."""
-    try:
-        await write_together(database, batch)
-    except UNSTORABLE:
-        for ended in batch:
-            await write_alone(database, ended)
+    async def _write_alone(self, ended: Ended) -> None:
+        """As it was reported, or else as a failed run, or else by stopping the job."""
+        try:
+            return await self._write_together([ended])
+        except UNSTORABLE as error:
+            why = in_words(error, "the end of the run cannot be stored")
+        try:
+            await self._write_together([replace(ended, outcome=Failed(why))])
+        except UNSTORABLE:
+            held = ended.claimed
+            broken = Broken(held.id, held.uid, held.run, held.plan_version, why)
+            await self._write_together([replace(ended, claimed=broken)])
 
+    async def _write_together(self, batch: Sequence[Ended]) -> None:
+        """Settle a batch by the database's clock, and tell what came of each run."""
+        now = await self.watch.now()
+        settled = [Settled(ended.claimed, judge(ended, now), ended.duration) for ended in batch]
+        failpoint.reach("before_complete")
+        written = await leases.complete(self._database, settled)
+        failpoint.reach("completed")
+        tell_all(settled, written)
+        if written.group_ids:
+            failpoint.reach("before_unpark")
+            await self._unpark(written)
 
-async def write_alone(database: Database, ended: Ended) -> None:
-    """As it was reported, or else as a failed run, or else by stopping the job."""
-    try:
-        return await write_together(database, [ended])
-    except UNSTORABLE as error:
-        why = in_words(error, "the end of the run cannot be stored")
-    try:
-        await write_together(database, [replace(ended, outcome=Failed(why))])
-    except UNSTORABLE:
-        held = ended.claimed
-        broken = Broken(held.id, held.uid, held.run, held.plan_version, why)
-        await write_together(database, [replace(ended, claimed=broken)])
-
-
-async def write_together(database: Database, batch: Sequence[Ended]) -> None:
-    """Settle a batch by the database's clock, and tell what came of each run."""
-    now = await clock.now(database)
-    settled = [Settled(ended.claimed, judge(ended, now), ended.duration) for ended in batch]
-    written = await leases.complete(database, settled)
-    for each in settled:
-        tell(each, was_ours=each.claimed.run.id in written)
+    async def _unpark(self, written: Written) -> None:
+        try:
+            await groups.unpark(self._database, written.group_ids)
+        except TROUBLE as error:
+            # The runs are written; who waits for their places is found by the usher.
+            tell_failure(error)
 
 
 def judge(ended: Ended, now: datetime) -> Verdict:
@@ -135,6 +154,15 @@ def stopped(error: str) -> Verdict:
 def tell_failure(error: Exception) -> None:
     is_ours = not isinstance(error, TROUBLE)
     log.get_logger().warning(log.LOOP_FAILED, loop="recorder", error=str(error), exc_info=is_ours)
+
+
+def tell_all(batch: Sequence[Settled], written: Written) -> None:
+    shows_success = log.shows_info()
+    for settled in batch:
+        was_ours = settled.claimed.run.id in written.run_ids
+        # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
+        if shows_success or not was_ours or settled.verdict.run_state is not RunState.COMPLETED:
+            tell(settled, was_ours=was_ours)
 
 
 def tell(settled: Settled, *, was_ours: bool) -> None:

@@ -1,6 +1,7 @@
 """The runner: calls a job's handler, and turns whatever happens into an Outcome."""
 
 import asyncio
+import inspect
 import traceback
 from dataclasses import replace
 
@@ -8,16 +9,29 @@ from evenbeat.core import catchup
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.handler import RunContext
 from evenbeat.core.model import Claimed, ErrorClass
-from evenbeat.core.outcome import Cancelled, Done, Failed, HandedBack, Outcome, Snoozed
+from evenbeat.core.outcome import DONE, Cancelled, Done, Failed, HandedBack, Outcome, Snoozed
 from evenbeat.core.payload import check_json
 from evenbeat.core.registry import Registry
 
 LONGEST_ERROR = 10_000
+# How a run is cancelled that a person wants stopped; without it, its node is stopping.
+UNWANTED = "unwanted"
 MOST_ITEMS = 2**31 - 1
 
 
+def run_instantly(claimed: Claimed, registry: Registry) -> Outcome:
+    """Call a handler that never waits."""
+    try:
+        too_late = catchup.decide(claimed, claimed.run.started_at)
+        return too_late or accept(registry[claimed.definition.kind].run(RunContext(claimed)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return failure(error)
+
+
 async def run(claimed: Claimed, registry: Registry) -> Outcome:
-    """Run it to its end, its timeout, or until this node stops."""
+    """Run it to its end, its timeout, or until somebody or this node stops it."""
     timeout = claimed.definition.policy.timeout
     limit = asyncio.timeout(timeout.total_seconds())
     try:
@@ -25,10 +39,13 @@ async def run(claimed: Claimed, registry: Registry) -> Outcome:
         if too_late is not None:
             return too_late
         async with limit:
-            return accept(await registry[claimed.definition.kind].run(context_of(claimed)))
+            reported = registry[claimed.definition.kind].run(RunContext(claimed))
+            return accept(await reported if inspect.isawaitable(reported) else reported)
     except asyncio.CancelledError as error:
         # A handler may raise this by itself. Handed back, it would come again at once, for ever.
-        return HandedBack() if is_being_cancelled() else failure(error)
+        if not is_being_cancelled():
+            return failure(error)
+        return why_stopped(error)
     except TimeoutError as error:
         if limit.expired():
             return Failed(f"ran longer than {timeout}", error_class=ErrorClass.TIMEOUT)
@@ -40,6 +57,12 @@ async def run(claimed: Claimed, registry: Registry) -> Outcome:
         return failure(error)
 
 
+def why_stopped(error: asyncio.CancelledError) -> Outcome:
+    """A person asked for it, or the node stops."""
+    is_unwanted = error.args == (UNWANTED,)
+    return Cancelled("cancelled by hand", is_requested=True) if is_unwanted else HandedBack()
+
+
 def is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -47,6 +70,8 @@ def is_being_cancelled() -> bool:
 
 def accept(outcome: object) -> Outcome:
     """Whatever a handler returns: garbage, or what cannot be stored, is a failure."""
+    if outcome is DONE:
+        return DONE
     try:
         match outcome:
             case Done(result, items_crawled, items_indexed):
@@ -99,17 +124,3 @@ def storable(text: str) -> str:
     """PostgreSQL stores neither NUL nor half a surrogate pair; an error message may hold both."""
     readable = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return readable[:LONGEST_ERROR]
-
-
-def context_of(claimed: Claimed) -> RunContext:
-    return RunContext(
-        job_uid=claimed.uid,
-        job_name=claimed.definition.name,
-        kind=claimed.definition.kind,
-        payload=claimed.definition.payload,
-        run_id=claimed.run.id,
-        number=claimed.run.number,
-        attempt=claimed.run.attempt,
-        cause=claimed.run.cause,
-        beat_at=claimed.run.beat_at,
-    )

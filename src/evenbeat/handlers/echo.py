@@ -14,5 +14,5 @@ class Echo:
     def check(self, payload: Any) -> None:
         """Any payload can be given back."""
 
-    async def run(self, context: RunContext) -> Outcome:
+    def run(self, context: RunContext) -> Outcome:
         return Done(result=context.payload)

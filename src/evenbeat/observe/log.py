@@ -95,5 +95,10 @@ class Libraries(logging.Handler):
         get_logger().log(record.levelno, LIBRARY_SAID, **fields)
 
 
+def shows_info() -> bool:
+    """Whether anybody would see an event of level info."""
+    return structlog.get_logger().bind().is_enabled_for(logging.INFO)
+
+
 def get_logger() -> Any:
     return structlog.get_logger()

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, cast
 
 import asyncpg
+import orjson
 
 from evenbeat.core.backoff import Backoff, RetryRule
+from evenbeat.core.groups import Group
 from evenbeat.core.model import AfterFailure, CatchUp, Definition, Policy
 from evenbeat.core.timetable import Timetable
 
@@ -21,6 +24,9 @@ def columns(definition: Definition) -> dict[str, Any]:
         "policy": encode_policy(definition.policy),
         "labels": definition.labels,
         "priority": definition.priority,
+        "group_key": definition.group and definition.group.key,
+        "group_limit": definition.group and definition.group.job_limit,
+        "runs_on": sorted(set(definition.runs_on)),
     }
 
 
@@ -29,11 +35,30 @@ def from_row(row: asyncpg.Record) -> Definition:
         name=row["name"],
         kind=row["kind"],
         payload=row["payload"],
-        timetable=Timetable.from_object(row["timetable"]),
-        policy=decode_policy(row["policy"]),
+        timetable=timetable_of(orjson.dumps(row["timetable"])),
+        policy=policy_of(orjson.dumps(row["policy"])),
         labels=row["labels"],
         priority=row["priority"],
+        group=group_from(row),
+        runs_on=tuple(row["runs_on"]),
     )
+
+
+# Many jobs share a rhythm, and nearly all a policy: reading one takes 80 µs, finding it 1 µs.
+@lru_cache(maxsize=16_384)
+def timetable_of(text: bytes) -> Timetable:
+    return Timetable.from_object(orjson.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def policy_of(text: bytes) -> Policy:
+    return decode_policy(orjson.loads(text))
+
+
+def group_from(row: asyncpg.Record) -> Group | None:
+    """The job's side of its group; what the group allows is the group's own row."""
+    key = row["group_key"]
+    return None if key is None else Group(key, job_limit=row["group_limit"])
 
 
 DEFAULT = Policy()

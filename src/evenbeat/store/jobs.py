@@ -1,6 +1,6 @@
 """Jobs: written by people, read by everyone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -15,6 +15,8 @@ from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
 SQL = load("jobs")
+# Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
+MOST_REMEMBERED = 50_000
 # What reading a definition raises that this version did not write, or that somebody edited.
 NONSENSE = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -27,21 +29,32 @@ class Unreadable:
     uid: UUID | None = None
 
 
+Known = tuple[UUID, Definition] | Unreadable
+NOWHERE = Unreadable("there is a pulse, but no job")
+
+
 async def insert(
-    session: Session, definition: Definition, *, uid: UUID, state: State, first_beat: datetime
-) -> None:
+    session: Session,
+    definition: Definition,
+    *,
+    uid: UUID,
+    state: State,
+    first_beat: datetime,
+    group_id: int | None = None,
+) -> bool:
+    """False: nothing was stored, since the job's lane is not open."""
     try:
         born = await session.fetch_value(
             SQL["insert"],
             uid=uid,
             state=CODE_OF_STATE[state],
             next_beat_at=first_beat,
+            group_id=group_id,
             **definitions.columns(definition),
         )
     except asyncpg.UniqueViolationError:
         raise Conflict(f"there is a job named {definition.name!r} already") from None
-    if born is None:
-        raise NotFound(f"no kind {definition.kind!r}")
+    return born is not None
 
 
 async def by_uid(session: Session, uid: UUID) -> Job:
@@ -51,12 +64,33 @@ async def by_uid(session: Session, uid: UUID) -> Job:
     return job_from(row)
 
 
-async def definitions_of(
-    session: Session, ids: Sequence[int]
-) -> dict[int, tuple[UUID, Definition] | Unreadable]:
-    """Uid and definition of each of these jobs; one that cannot be read must not hide the rest."""
-    rows = await session.fetch(SQL["definitions"], ids=list(ids))
-    return {row["id"]: definition_from(row) for row in rows}
+async def cancel(session: Session, job_id: int) -> bool:
+    """False: its state does not allow it."""
+    return await session.fetch_value(SQL["cancel"], job_id=job_id) is not None
+
+
+class Definitions:
+    """Uids and definitions of jobs, read once and good while their version is the same."""
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._known: dict[int, tuple[int, Known]] = {}
+
+    async def of(self, session: Session, versions: Mapping[int, int]) -> dict[int, Known]:
+        """One that cannot be read must not hide the rest."""
+        unknown = [each for each, version in versions.items() if self._version(each) != version]
+        if unknown:
+            rows = await session.fetch(SQL["definitions"], ids=unknown)
+            if len(self._known) + len(unknown) > self._most:
+                self._known = {each: self._known[each] for each in versions if each in self._known}
+            found = {row["id"]: (row["version"], definition_from(row)) for row in rows}
+            lost = {each: (versions[each], NOWHERE) for each in unknown if each not in found}
+            self._known |= found | lost
+        return {each: self._known[each][1] for each in versions}
+
+    def _version(self, job_id: int) -> int | None:
+        known = self._known.get(job_id)
+        return known and known[0]
 
 
 def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable:

@@ -1,22 +1,22 @@
 """Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
 
-from evenbeat.core.model import Cause, Claimed, Definition, OpenRun
+from evenbeat.core.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.settle import Verdict
-from evenbeat.store import jobs
 from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, CODE_OF_STATE
-from evenbeat.store.database import Session
-from evenbeat.store.jobs import Unreadable
+from evenbeat.store.database import Database, Session
+from evenbeat.store.jobs import Definitions, Unreadable
 from evenbeat.store.statements import load
 
 SQL = load("leases")
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Broken:
     run: OpenRun
     plan_version: int
     error: str
+    lane_id: int = 0
 
 
 Held = Claimed | Broken
@@ -42,55 +43,142 @@ class Settled:
     duration: timedelta | None
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Which runs were ours to end, and the groups in which a place came free."""
+
+    run_ids: frozenset[int]
+    group_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class NextDue:
+    """How long until something is due, without a group and in one; None: not soon.
+
+    Along with it comes how many lanes there are: one more is one that a node may have to serve.
+    Not the newest, since one that commits later may be older.
+    """
+
+    ungrouped_in: timedelta | None
+    grouped_in: timedelta | None
+    lane_count: int
+
+    def waits(self) -> list[timedelta]:
+        return [wait for wait in (self.ungrouped_in, self.grouped_in) if wait is not None]
+
+
+class Claim(Protocol):
+    """How `claim_due` and `claim_grouped` are called."""
+
+    async def __call__(
+        self,
+        database: Database,
+        node_id: int,
+        *,
+        token: int,
+        places: Mapping[int, int],
+        definitions: Definitions,
+    ) -> list[Held]: ...
+
+
 async def claim_due(
-    session: Session, node_id: int, *, token: int, places: Mapping[int, int]
+    database: Database,
+    node_id: int,
+    *,
+    token: int,
+    places: Mapping[int, int],
+    definitions: Definitions,
 ) -> list[Held]:
-    """Take due jobs: at most so many of each kind's number."""
-    rows = await session.fetch(
+    """Take due jobs that are in no group: at most so many of each lane."""
+    rows = await database.fetch(
         SQL["claim_due"],
         node_id=node_id,
         token=token,
-        kind_ids=list(places),
+        lane_ids=list(places),
         places=list(places.values()),
     )
-    return await with_definitions(session, [(row, token) for row in rows])
+    return await with_definitions(database, [(row, token) for row in rows], definitions)
+
+
+async def claim_grouped(
+    database: Database,
+    node_id: int,
+    *,
+    token: int,
+    places: Mapping[int, int],
+    definitions: Definitions,
+) -> list[Held]:
+    """Take due jobs of groups with room, and park those for which there is none."""
+    lanes, most = list(places), sum(places.values())
+    # Looking at a few more than there are places parks those that stand in the way.
+    look = most + 100
+    async with database.transaction() as session:
+        groups = await session.fetch(SQL["lock_groups"], lane_ids=lanes, look=look)
+        if not groups:
+            return []
+        rows = await session.fetch(
+            SQL["claim_grouped"],
+            node_id=node_id,
+            token=token,
+            lane_ids=lanes,
+            look=look,
+            places=most,
+            group_ids=[row["id"] for row in groups],
+        )
+    return await with_definitions(database, [(row, token) for row in rows], definitions)
 
 
 async def in_hand(session: Session, node_id: int) -> list[Held]:
     """What a node has in hand, or had when it died."""
     rows = await session.fetch(SQL["in_hand"], node_id=node_id)
-    return await with_definitions(session, [(row, row["token"]) for row in rows])
+    return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
 
 
-async def next_due_in(
-    session: Session, kind_ids: Sequence[int], *, horizon: timedelta
-) -> timedelta | None:
-    """How long until one of these kinds has a due job; None: not within the horizon."""
-    seconds = await session.fetch_value(
-        SQL["next_due_in"], kind_ids=list(kind_ids), horizon=horizon
-    )
+async def next_due(session: Session, lane_ids: Sequence[int], *, horizon: timedelta) -> NextDue:
+    row = await session.fetch_row(SQL["next_due"], lane_ids=list(lane_ids), horizon=horizon)
+    ungrouped, grouped, lane_count = row or (None, None, 0)
+    return NextDue(in_seconds(ungrouped), in_seconds(grouped), lane_count)
+
+
+def in_seconds(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def complete(session: Session, batch: Sequence[Settled]) -> set[int]:
-    """Write how these runs ended. The ids that come back were ours to write."""
+async def tuck(session: Session, held: Sequence[Held]) -> None:
+    """Put runs that take long out of the way of claims."""
+    ordered = sorted(held, key=lambda each: each.id)
+    await session.execute(
+        SQL["tuck"],
+        job_ids=[each.id for each in ordered],
+        tokens=[each.run.token for each in ordered],
+    )
+
+
+async def unwanted(session: Session, node_id: int) -> set[int]:
+    """The runs of this node that somebody wants stopped."""
+    return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
+
+
+async def complete(session: Session, batch: Sequence[Settled]) -> Written:
+    """Write how these runs ended."""
     ordered = sorted(batch, key=lambda settled: settled.claimed.id)
-    rows = await session.fetch(SQL["complete"], **arrays(ordered))
-    return {row["run_id"] for row in rows}
+    row = await session.fetch_row(SQL["complete"], **arrays(ordered))
+    return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
 
 
-async def with_definitions(session: Session, rows: list[tuple[Any, int]]) -> list[Held]:
+async def with_definitions(
+    session: Session, rows: list[tuple[Any, int]], definitions: Definitions
+) -> list[Held]:
     if not rows:
         return []
-    known = await jobs.definitions_of(session, [row["id"] for row, _ in rows])
-    missing = Unreadable("there is a pulse, but no job")
-    return [held_from(row, token, known.get(row["id"], missing)) for row, token in rows]
+    known = await definitions.of(session, {row["id"]: row["def_version"] for row, _ in rows})
+    return [held_from(row, token, known[row["id"]]) for row, token in rows]
 
 
 def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | Unreadable) -> Held:
     run = open_run_from(row, token)
     if isinstance(known, Unreadable):
-        return Broken(row["id"], known.uid, run, row["plan_version"], known.error)
+        return Broken(row["id"], known.uid, run, row["plan_version"], known.error, row["lane_id"])
     uid, definition = known
     return Claimed(
         id=row["id"],
@@ -102,6 +190,7 @@ def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | 
         runs_so_far=row["beat_count"],
         failure_streak=row["failure_streak"],
         lost_streak=row["lost_streak"],
+        lane_id=row["lane_id"],
     )
 
 
@@ -120,39 +209,87 @@ def open_run_from(row: asyncpg.Record, token: int) -> OpenRun:
 
 
 def arrays(batch: Sequence[Settled]) -> dict[str, list[Any]]:
-    """The batch as the columns that the statement unnests."""
-    columns: dict[str, list[Any]] = {}
-    for settled in batch:
-        for name, value in columns_of(settled).items():
-            columns.setdefault(name, []).append(value)
-    return columns
-
-
-def columns_of(settled: Settled) -> dict[str, Any]:
-    claimed, verdict, missed = settled.claimed, settled.verdict, settled.verdict.missed
-    return {
-        "job_ids": claimed.id,
-        "tokens": claimed.run.token,
-        "duration_ms": settled.duration and settled.duration // timedelta(milliseconds=1),
-        "run_states": CODE_OF_RUN_STATE[verdict.run_state],
-        "job_states": CODE_OF_STATE[verdict.state],
-        "plan_versions": claimed.plan_version,
-        "moves_cursor": verdict.moves_cursor,
-        "next_beats": verdict.next_beat_at,
-        "retries": verdict.retry_at,
-        "attempts": claimed.run.attempt,
-        "attempts_used": verdict.attempts_used,
-        "failure_streaks": verdict.failure_streak,
-        "lost_streaks": verdict.lost_streak,
-        "error_classes": verdict.error_class,
-        "errors": verdict.error,
-        "stack_traces": verdict.stack_trace,
-        "results": verdict.result,
-        "items_crawled": verdict.items_crawled,
-        "items_indexed": verdict.items_indexed,
-        "reasons": verdict.reason,
-        "missed_counts": missed and missed.count,
-        "missed_from": missed and missed.first_at,
-        "missed_until": missed and missed.until_at,
-        "missed_reasons": missed and missed.reason,
+    """The batch as the columns that the statement unnests; what is as usual is left out."""
+    held = [settled.claimed for settled in batch]
+    verdicts = [settled.verdict for settled in batch]
+    usual: dict[str, list[Any]] = {
+        "job_ids": [each.id for each in held],
+        "tokens": [each.run.token for each in held],
+        "duration_ms": [settled.duration and settled.duration // MILLISECOND for settled in batch],
+        "plan_versions": [each.plan_version for each in held],
+        "next_beats": [each.next_beat_at for each in verdicts],
     }
+    if all(map(is_usual, held, verdicts)):
+        return NOTHING_UNUSUAL | usual
+    return unusual(held, verdicts) | usual
+
+
+def is_usual(held: Held, verdict: Verdict) -> bool:
+    """A beat of a recurring job, done at the first attempt and with nothing to tell."""
+    return (
+        verdict.state is State.SCHEDULED
+        and verdict.run_state is RunState.COMPLETED
+        and verdict.moves_cursor
+        and verdict.missed is None
+        and verdict.result is None
+        and not verdict.items_crawled
+        and not verdict.items_indexed
+        and held.run.cause is not Cause.MANUAL
+    )
+
+
+def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+    """The columns that a batch of the usual sort leaves empty."""
+    missed = [verdict.missed for verdict in verdicts]
+    return {
+        "attempts": sparse(map(uncounted, held, verdicts)),
+        "attempts_used": sparse(
+            verdict.attempts_used if uncounted(each, verdict) is not None else None
+            for each, verdict in zip(held, verdicts, strict=True)
+        ),
+        "moves_cursor": sparse(None if each.moves_cursor else False for each in verdicts),
+        "run_states": [CODE_OF_RUN_STATE[state] for state in unusual_run_states(verdicts)],
+        "job_states": [CODE_OF_STATE[state] for state in unusual_states(verdicts)],
+        "retries": sparse(each.retry_at for each in verdicts),
+        "failure_streaks": sparse(each.failure_streak or None for each in verdicts),
+        "lost_streaks": sparse(each.lost_streak or None for each in verdicts),
+        "error_classes": sparse(each.error_class for each in verdicts),
+        "errors": sparse(each.error for each in verdicts),
+        "stack_traces": sparse(each.stack_trace for each in verdicts),
+        "results": sparse(each.result for each in verdicts),
+        "items_crawled": sparse(each.items_crawled or None for each in verdicts),
+        "items_indexed": sparse(each.items_indexed or None for each in verdicts),
+        "reasons": sparse(each.reason for each in verdicts),
+        "dead": sparse(each.is_dead or None for each in verdicts),
+        "missed_counts": sparse(each and each.count for each in missed),
+        "missed_from": sparse(each and each.first_at for each in missed),
+        "missed_until": sparse(each and each.until_at for each in missed),
+        "missed_reasons": sparse(each and each.reason for each in missed),
+    }
+
+
+def uncounted(held: Held, verdict: Verdict) -> int | None:
+    """The attempt this run was, where the pulse will not know it any more: one that does not
+    count, or one by hand."""
+    run = held.run
+    is_usual = run.cause is not Cause.MANUAL and verdict.attempts_used == run.attempt
+    return None if is_usual else run.attempt
+
+
+def sparse(values: Iterable[Any]) -> list[Any]:
+    """These values, or none at all where each is None: unnest pads with nulls."""
+    made = list(values)
+    return made if any(value is not None for value in made) else []
+
+
+def unusual_run_states(verdicts: Sequence[Verdict]) -> list[RunState]:
+    states = [verdict.run_state for verdict in verdicts]
+    return [] if all(state is RunState.COMPLETED for state in states) else states
+
+
+def unusual_states(verdicts: Sequence[Verdict]) -> list[State]:
+    states = [verdict.state for verdict in verdicts]
+    return [] if all(state is State.SCHEDULED for state in states) else states
+
+
+NOTHING_UNUSUAL: dict[str, list[Any]] = {name: [] for name in unusual((), ())}

@@ -1,6 +1,7 @@
 """The nodes: who is alive, who has died, and what kinds they serve."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from evenbeat.store.database import Session
@@ -9,11 +10,32 @@ from evenbeat.store.statements import load
 SQL = load("nodes")
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A kind, and the labels that a node must carry to be given such jobs."""
+
+    id: int
+    kind: str
+    runs_on: frozenset[str]
+
+    def is_served_by(self, kinds: Collection[str], labels: Collection[str]) -> bool:
+        return self.kind in kinds and self.runs_on <= set(labels)
+
+
 async def join(
-    session: Session, name: str, *, kinds: Sequence[str], lease_duration: timedelta
+    session: Session,
+    name: str,
+    *,
+    kinds: Sequence[str],
+    labels: Sequence[str],
+    lease_duration: timedelta,
 ) -> int:
     return await session.fetch_value(
-        SQL["join"], name=name, kinds=list(kinds), lease_seconds=lease_duration.total_seconds()
+        SQL["join"],
+        name=name,
+        kinds=list(kinds),
+        labels=list(labels),
+        lease_seconds=lease_duration.total_seconds(),
     )
 
 
@@ -34,20 +56,25 @@ async def mark_dead(session: Session) -> list[str]:
     return [row["name"] for row in await session.fetch(SQL["mark_dead"])]
 
 
-async def bereaved(session: Session) -> list[int]:
-    """Dead nodes that still hold runs."""
-    return [row["node_id"] for row in await session.fetch(SQL["bereaved"])]
+async def unswept(session: Session) -> list[int]:
+    """Dead nodes that may still hold runs."""
+    return [row["id"] for row in await session.fetch(SQL["unswept"])]
+
+
+async def mark_swept(session: Session, node_id: int) -> None:
+    """Unless it still holds runs."""
+    await session.execute(SQL["mark_swept"], node_id=node_id)
 
 
 async def count_live(session: Session) -> int:
     return await session.fetch_value(SQL["live"])
 
 
-async def register_kinds(session: Session, kinds: Sequence[str]) -> dict[str, int]:
-    """Make these kinds known, and give every known kind with its number."""
-    await session.execute(SQL["register_kinds"], kinds=list(kinds))
-    return await known_kinds(session)
+async def open_lanes(session: Session, kinds: Sequence[str], runs_on: Sequence[str] = ()) -> None:
+    """Make these kinds known, with the labels that their jobs ask for."""
+    await session.execute(SQL["open_lanes"], kinds=list(kinds), runs_on=sorted(set(runs_on)))
 
 
-async def known_kinds(session: Session) -> dict[str, int]:
-    return {row["name"]: row["id"] for row in await session.fetch(SQL["kinds"])}
+async def lanes(session: Session) -> list[Lane]:
+    rows = await session.fetch(SQL["lanes"])
+    return [Lane(row["id"], row["kind"], frozenset(row["runs_on"])) for row in rows]

@@ -4,6 +4,6 @@ drop table evenbeat.run;
 drop sequence evenbeat.run_id;
 drop table evenbeat.pulse;
 drop table evenbeat.job;
-drop table evenbeat.kind;
+drop table evenbeat.lane;
 drop table evenbeat.node;
 drop domain evenbeat.instant;

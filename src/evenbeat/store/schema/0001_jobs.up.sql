@@ -20,18 +20,24 @@ create table evenbeat.node (
     id integer generated always as identity primary key,
     name text not null,
     kinds text[] not null,
+    labels text[] not null,
     joined_at timestamptz not null,
     alive_until timestamptz not null,
-    dead_at timestamptz
+    dead_at timestamptz,
+    swept_at timestamptz
 ) with (fillfactor = 50);
+create index node_unswept on evenbeat.node (id) where swept_at is null;
 comment on table evenbeat.node is
     'One row per process; ids are never used again, so a restarted process is another node.';
 
-create table evenbeat.kind (
+create table evenbeat.lane (
     id smallint generated always as identity primary key,
-    name text collate "C" not null unique
+    kind text collate "C" not null,
+    runs_on text[] not null default '{}',
+    unique (kind, runs_on)
 );
-comment on table evenbeat.kind is 'Every kind that a node ever served.';
+comment on table evenbeat.lane is
+    'A kind, and the labels a node must carry to be given such jobs: routing without any cost in the claim.';
 
 create table evenbeat.job (
     id bigint generated always as identity primary key,
@@ -42,6 +48,8 @@ create table evenbeat.job (
     timetable jsonb not null,
     policy jsonb not null,
     labels jsonb not null,
+    group_key text collate "C",
+    runs_on text[] not null default '{}',
     version integer not null default 1,
     created_at evenbeat.instant not null,
     updated_at evenbeat.instant not null,
@@ -49,7 +57,8 @@ create table evenbeat.job (
 );
 create unique index job_name on evenbeat.job (name) where name is not null and deleted_at is null;
 
--- state: p pending, s scheduled, b blocked, z paused, c completed, f failed, x cancelled, d disabled.
+-- state, at rest: p pending, s scheduled, z paused, c completed, f failed, x cancelled, d disabled.
+-- A job with a token is shown as running, one that is parked as blocked.
 -- cause: s schedule, u catch-up, m manual, t retry.
 create table evenbeat.pulse (
     id bigint primary key,
@@ -59,6 +68,7 @@ create table evenbeat.pulse (
     -- When the job may be claimed; null: not at all. A paused or disabled job runs by hand only.
     due_at timestamptz generated always as (
         case
+            when is_parked or is_tucked then null
             when state in ('p', 's', 'f') then least(coalesce(retry_at, next_beat_at), manual_at)
             when state in ('z', 'd') then manual_at
         end
@@ -72,16 +82,24 @@ create table evenbeat.pulse (
         ) at time zone 'UTC'
     ) stored,
     state_at timestamptz not null,
+    group_id bigint,
     plan_version integer not null default 1,
     def_version integer not null default 1,
     completed_count integer not null default 0,
     failed_count integer not null default 0,
     beat_count integer not null default 0,
     failure_streak integer not null default 0,
-    kind_id smallint not null,
+    lane_id smallint not null,
+    group_limit smallint check (group_limit > 0),
     priority smallint not null default 0 check (priority between 0 and 100),
     lost_streak smallint not null default 0,
-    state "char" not null check (state in ('p', 's', 'b', 'z', 'c', 'f', 'x', 'd')),
+    state "char" not null check (state in ('p', 's', 'z', 'c', 'f', 'x', 'd')),
+    -- While it runs: what a person asked for, obeyed when the run ends.
+    wanted "char" check (wanted in ('z', 'd', 'x')),
+    -- Its group is full: out of the way of claims until a permit comes free.
+    is_parked boolean not null default false,
+    -- It has been running for a while: out of the way of claims until it ends.
+    is_tucked boolean not null default false,
     -- The run in hand, or the last one: written by the claim, in no index.
     token bigint,
     run_id bigint,
@@ -94,7 +112,12 @@ create table evenbeat.pulse (
     cause "char" check (cause in ('s', 'u', 'm', 't'))
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02);
 
-create index pulse_due on evenbeat.pulse (kind_id, turn_at, due_at) where due_at is not null;
+create index pulse_due on evenbeat.pulse (lane_id, turn_at, due_at)
+    where due_at is not null and group_id is null;
+create index pulse_due_grouped on evenbeat.pulse (lane_id, turn_at, due_at)
+    where due_at is not null and group_id is not null;
+create index pulse_parked on evenbeat.pulse (group_id, turn_at) where is_parked;
+create index pulse_wanted on evenbeat.pulse (id) where wanted is not null;
 
 create sequence evenbeat.run_id;
 

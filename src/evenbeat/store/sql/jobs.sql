@@ -2,22 +2,27 @@
 -- A job and its pulse are born together, or neither is: nothing is written for a kind that
 -- neither a node nor this process has registered. A payload of JSON's null arrives as SQL's.
 with known as (
-    select kind.id, kind.name
-    from evenbeat.kind
-    where kind.name = :kind
+    select lane.id, lane.kind
+    from evenbeat.lane
+    where lane.kind = :kind
+      and lane.runs_on = :runs_on::text[]
 ),
 born as (
     insert into evenbeat.job (
-        uid, name, kind, payload, timetable, policy, labels, created_at, updated_at
+        uid, name, kind, payload, timetable, policy, labels, group_key, runs_on, created_at,
+        updated_at
     )
     select
-        :uid, :name, known.name, coalesce(:payload::jsonb, 'null'), :timetable::jsonb,
-        :policy::jsonb, :labels::jsonb, :now, :now
+        :uid, :name, known.kind, coalesce(:payload::jsonb, 'null'), :timetable::jsonb,
+        :policy::jsonb, :labels::jsonb, :group_key, :runs_on::text[], :now, :now
     from known
     returning job.id
 )
-insert into evenbeat.pulse (id, kind_id, priority, state, state_at, next_beat_at)
-select born.id, known.id, :priority, :state::"char", :now, :next_beat_at
+insert into evenbeat.pulse (
+    id, lane_id, group_id, group_limit, priority, state, state_at, next_beat_at
+)
+select
+    born.id, known.id, :group_id, :group_limit, :priority, :state::"char", :now, :next_beat_at
 from born
 cross join known
 returning pulse.id;
@@ -25,8 +30,12 @@ returning pulse.id;
 -- name: by_uid
 select
     job.id, job.uid, job.name, job.kind, job.payload, job.timetable, job.policy, job.labels,
-    job.version, job.created_at, job.updated_at,
-    case when pulse.token is not null then 'r'::"char" else pulse.state end as state,
+    job.group_key, job.runs_on, pulse.group_limit, job.version, job.created_at, job.updated_at,
+    case
+        when pulse.token is not null then 'r'::"char"
+        when pulse.is_parked then 'b'::"char"
+        else pulse.state
+    end as state,
     pulse.priority, pulse.state_at, pulse.next_beat_at, pulse.retry_at, pulse.manual_at,
     case when pulse.token is null then pulse.due_at end as due_at,
     pulse.completed_count, pulse.failed_count, pulse.failure_streak, pulse.lost_streak,
@@ -40,7 +49,22 @@ where job.uid = :uid
 -- What people wrote of these jobs, for the nodes that run them.
 select
     job.id, job.uid, job.version, job.name, job.kind, job.payload, job.timetable, job.policy,
-    job.labels, pulse.priority
+    job.labels, job.group_key, job.runs_on, pulse.group_limit, pulse.priority
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);
+
+-- name: cancel
+-- A job at rest is cancelled at once. One that runs is only asked: its node hears of it, and the
+-- end of its run obeys. Nothing is left that could bring the job back by itself.
+update evenbeat.pulse
+set state = case when pulse.token is null then 'x' else pulse.state end,
+    wanted = case when pulse.token is not null then 'x'::"char" end,
+    state_at = :now,
+    next_beat_at = case when pulse.token is not null then pulse.next_beat_at end,
+    retry_at = null,
+    manual_at = case when pulse.token is not null then pulse.manual_at end,
+    is_parked = false
+where pulse.id = :job_id
+  and (pulse.token is not null or pulse.is_parked or pulse.state in ('p', 's', 'z', 'f'))
+returning pulse.id;

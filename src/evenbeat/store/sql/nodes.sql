@@ -2,24 +2,26 @@
 -- clock even where tests set :now, else moving the clock would bury every living node.
 
 -- name: join
-insert into evenbeat.node (name, kinds, joined_at, alive_until)
+insert into evenbeat.node (name, kinds, labels, joined_at, alive_until)
 values (
-    :name, :kinds, statement_timestamp(),
+    :name, :kinds, :labels, statement_timestamp(),
     statement_timestamp() + make_interval(secs => :lease_seconds)
 )
 returning node.id;
 
--- name: register_kinds
-insert into evenbeat.kind (name)
-select served.name
-from unnest(:kinds::text[]) as served (name)
-where not exists (select from evenbeat.kind where kind.name = served.name)
-order by served.name
-on conflict (name) do nothing;
+-- name: open_lanes
+insert into evenbeat.lane (kind, runs_on)
+select served.kind, :runs_on::text[]
+from unnest(:kinds::text[]) as served (kind)
+where not exists (
+    select from evenbeat.lane where lane.kind = served.kind and lane.runs_on = :runs_on::text[]
+)
+order by served.kind
+on conflict (kind, runs_on) do nothing;
 
--- name: kinds
-select kind.name, kind.id
-from evenbeat.kind;
+-- name: lanes
+select lane.id, lane.kind, lane.runs_on
+from evenbeat.lane;
 
 -- name: renew
 -- No row comes back for a node that was declared dead: that is for good.
@@ -49,13 +51,22 @@ where node.id in (
 )
 returning node.id, node.name;
 
--- name: bereaved
--- Dead nodes with runs in hand: those just declared dead, and those whose undertaker died too.
-select distinct pulse.node_id
-from evenbeat.pulse
-join evenbeat.node on node.id = pulse.node_id
-where pulse.token is not null
-  and node.dead_at is not null;
+-- name: unswept
+-- Dead nodes whose runs may not have been taken over yet, by us or by whoever died doing it.
+select node.id
+from evenbeat.node
+where node.dead_at is not null
+  and node.swept_at is null
+order by node.id;
+
+-- name: mark_swept
+-- Nothing is claimed for a dead node, so that what was swept stays clean.
+update evenbeat.node
+set swept_at = statement_timestamp()
+where node.id = :node_id
+  and not exists (
+      select from evenbeat.pulse where pulse.node_id = :node_id and pulse.token is not null
+  );
 
 -- name: live
 select count(*)

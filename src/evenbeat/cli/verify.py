@@ -1,0 +1,57 @@
+"""`evenbeat verify`: whether everything in the database is as it must be."""
+
+import asyncio
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.config import load
+from evenbeat.control.verify import ALL_RULES, Report
+from evenbeat.core.errors import MigrationFailed
+from evenbeat.observe import log
+
+
+def verify(output: show.Output = show.Format.TABLE) -> None:
+    """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
+
+    Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
+    """
+    settings = load()
+    log.configure(settings)
+
+    async def look() -> Report:
+        async with Evenbeat(settings) as eb:
+            status = await eb.schema_status()
+            status.check()
+            if status.pending:
+                raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
+            return await eb.verify()
+
+    report = asyncio.run(look())
+    if output is show.Format.JSON:
+        show.json(as_object(report))
+    else:
+        tell(report)
+    if report.breaches:
+        raise typer.Exit(1)
+
+
+def tell(report: Report) -> None:
+    for rule in ALL_RULES:
+        breaches = report.of(rule)
+        typer.echo(f"{'BROKEN' if breaches else 'ok':6}  {rule.replace('_', ' ')}")
+        for breach in breaches:
+            typer.echo(f"          {breach.detail}")
+    scope, count = report.scope, len(report.breaches)
+    found = f"{count} breach{'es'[: 2 * (count > 1)]} found" if count else "nothing found"
+    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs looked at: {found}.")
+
+
+def as_object(report: Report) -> dict[str, object]:
+    return {
+        "jobs": report.scope.jobs,
+        "runs": report.scope.runs,
+        "rules": {rule: [each.detail for each in report.of(rule)] for rule in ALL_RULES},
+        "breaches": len(report.breaches),
+    }

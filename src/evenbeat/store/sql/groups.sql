@@ -1,0 +1,129 @@
+-- name: ensure
+-- The first job that names a group makes it, with its limits; later ones find it as it is.
+insert into evenbeat.job_group (key, max_running, pace, burst, created_at, limits_at)
+values (:key, :max_running, :pace, :burst, :now, :now)
+on conflict (key) do nothing;
+
+-- name: by_key
+select
+    job_group.id, job_group.key, job_group.max_running, job_group.pace, job_group.burst,
+    job_group.paused_at
+from evenbeat.job_group
+where job_group.key = :key;
+
+-- name: change
+update evenbeat.job_group
+set max_running = :max_running,
+    pace = :pace,
+    burst = :burst,
+    limits_at = :now,
+    -- Another pace begins anew: nobody waits by the old one.
+    paced_until = case
+        when job_group.pace is not distinct from :pace and job_group.burst = :burst
+            then job_group.paced_until
+    end,
+    ready_at = null
+where job_group.key = :key
+returning job_group.id;
+
+-- name: pause
+update evenbeat.job_group
+set paused_at = case when :paused::boolean then :now end
+where job_group.key = :key
+returning job_group.id;
+
+-- name: lock
+-- Unparking, 1 of 2: the groups in which a place came free. Waits, in id order: a claimer that is
+-- parking holds the group, and what it parks must be visible to the next statement.
+select job_group.id
+from evenbeat.job_group
+where job_group.id = any (:group_ids::bigint[])
+order by job_group.id
+for no key update;
+
+-- name: unpark
+-- Unparking, 2 of 2, in the same transaction: as many of the first in line as there is room for,
+-- and as the pace lets in: the rest would only be parked again.
+with room as materialized (
+    select
+        job_group.id,
+        case
+            when job_group.paused_at is not null then 0
+            when job_group.ready_at > :now then 0
+            else least(
+                coalesce(job_group.max_running, :at_most)
+                - (select count(*) from evenbeat.permit where permit.group_id = job_group.id),
+                case when job_group.pace is not null then job_group.burst + floor(
+                    extract(epoch from :now - greatest(job_group.paced_until, :now))
+                    / extract(epoch from job_group.pace)
+                ) end
+            )
+        end as free
+    from evenbeat.job_group
+    where job_group.id = any (:group_ids::bigint[])
+),
+next_in_line as materialized (
+    select parked.id
+    from room
+    cross join lateral (
+        select q.id
+        from evenbeat.pulse as q
+        where q.group_id = room.id
+          and q.is_parked
+        order by q.turn_at
+        limit least(greatest(room.free, 0), :at_most)::bigint
+        for no key update skip locked
+    ) as parked
+),
+ready as (
+    update evenbeat.job_group
+    set ready_at = null
+    where job_group.id = any (:group_ids::bigint[])
+      and job_group.ready_at <= :now
+)
+update evenbeat.pulse as p
+set is_parked = false
+from next_in_line
+where p.id = next_in_line.id;
+
+-- name: with_room
+-- The net below: groups with parked jobs and a free place, whoever died before unparking them,
+-- and groups whose pace lets the next one in. One probe per group with parked jobs, not one per
+-- parked job.
+with recursive waiting as (
+    (
+        select q.group_id
+        from evenbeat.pulse as q
+        where q.is_parked
+        order by q.group_id
+        limit 1
+    )
+    union all
+    select (
+        select q.group_id
+        from evenbeat.pulse as q
+        where q.is_parked
+          and q.group_id > waiting.group_id
+        order by q.group_id
+        limit 1
+    )
+    from waiting
+    where waiting.group_id is not null
+)
+select job_group.id
+from waiting
+join evenbeat.job_group on job_group.id = waiting.group_id
+where job_group.paused_at is null
+  and (job_group.ready_at is null or job_group.ready_at <= :now)
+  and (
+      job_group.max_running is null
+      or job_group.max_running > (
+          select count(*) from evenbeat.permit where permit.group_id = job_group.id
+      )
+  );
+
+-- name: next_ready_in
+-- What is ready already waits for something else: for a place, or for the end of a pause.
+select extract(epoch from min(job_group.ready_at) - :now)::float8
+from evenbeat.job_group
+where job_group.ready_at > :now;

@@ -1,0 +1,429 @@
+-- What must hold of the tables at any moment: each statement is named for its rule, and lists what
+-- breaks it. No rows, no breach. All of them read one snapshot.
+--
+-- Retention takes the oldest runs of a job first, so that nothing is said of what came before the
+-- oldest run that is kept. :slack is for instants of two statements: statement_timestamp() is
+-- taken a moment before the snapshot is, so that a claim may see a run end that ended after it.
+
+-- name: every_job_has_a_pulse
+select format('job %s: has no pulse', job.id) as breach
+from evenbeat.job
+where not exists (select from evenbeat.pulse where pulse.id = job.id)
+union all
+select format('job %s: has a pulse and is no job', pulse.id)
+from evenbeat.pulse
+where not exists (select from evenbeat.job where job.id = pulse.id);
+
+-- name: every_job_has_its_lane
+select format('job %s: is of kind %s and waits in the lane of %s', job.id, job.kind, lane.kind)
+    as breach
+from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
+left join evenbeat.lane on lane.id = pulse.lane_id
+where lane.id is null
+   or (lane.kind, lane.runs_on) is distinct from (job.kind, job.runs_on);
+
+-- name: runs_are_numbered_without_a_gap
+select format('job %s: %s runs are missing between the oldest and the newest', kept.job_id,
+    kept.missing) as breach
+from (
+    select
+        run_all.job_id,
+        max(run_all.number) - min(run_all.number) + 1 - count(*) as missing
+    from evenbeat.run_all
+    group by run_all.job_id
+) as kept
+where kept.missing <> 0;
+
+-- name: the_counter_is_at_the_newest_run
+select format('job %s: counts to %s, and its newest run is %s', pulse.id, pulse.run_number,
+    newest.number) as breach
+from evenbeat.pulse
+join (
+    select run_all.job_id, max(run_all.number) as number
+    from evenbeat.run_all
+    group by run_all.job_id
+) as newest on newest.job_id = pulse.id
+where newest.number <> pulse.run_number;
+
+-- name: counts_agree_with_the_history
+-- Exactly where all of the history is kept, and at least where the oldest of it is gone.
+select format('job %s: counts %s completed and %s failed runs, and has %s and %s', pulse.id,
+    pulse.completed_count, pulse.failed_count, kept.completed, kept.failed) as breach
+from evenbeat.pulse
+join (
+    select
+        run.job_id,
+        min(run.number) as oldest,
+        count(*) filter (where run.state = 'c') as completed,
+        count(*) filter (where run.state = 'f') as failed
+    from evenbeat.run
+    group by run.job_id
+) as kept on kept.job_id = pulse.id
+where kept.completed > pulse.completed_count
+   or kept.failed > pulse.failed_count
+   or (
+       kept.oldest = 1
+       and (kept.completed, kept.failed) <> (pulse.completed_count, pulse.failed_count)
+   );
+
+-- name: a_settled_beat_is_not_run_again
+-- Settled: completed, given up, too late, or buried. A run handed back or snoozed settles nothing.
+select format('job %s: run %s is of beat %s, which run %s has settled', following.job_id,
+    following.number, following.beat_at, following.previous) as breach
+from (
+    select
+        run_all.job_id, run_all.number, run_all.beat_at,
+        lag(run_all.number) over beat as previous,
+        lag(
+            run_all.state in ('c', 'k')
+            or run_all.state = 'x'
+            and run_all.error_class is distinct from 'handed_back'
+            and run_all.error_class is distinct from 'snoozed'
+            or dead_letter.id is not null
+        ) over beat as is_settled
+    from evenbeat.run_all
+    left join evenbeat.dead_letter on dead_letter.id = run_all.id
+    where run_all.beat_at is not null
+      and run_all.skipped_until is null
+    window beat as (partition by run_all.job_id, run_all.beat_at order by run_all.number)
+) as following
+where following.is_settled;
+
+-- name: attempts_are_numbered_without_a_gap
+-- The first attempt at a beat is 1, and each failed one is followed by the next. A run that was
+-- handed back or snoozed was no attempt: its number comes again.
+select format('job %s: run %s is attempt %s at beat %s', tried.job_id, tried.number,
+    tried.attempt, tried.beat_at) as breach
+from (
+    select
+        run_all.job_id, run_all.number, run_all.beat_at, run_all.attempt,
+        case
+            when lag(run_all.state) over beat = 'f' then lag(run_all.attempt) over beat + 1
+            when lag(run_all.state) over beat = 'x' then greatest(lag(run_all.attempt) over beat, 1)
+            when lag(run_all.state) over beat is null
+                and (run_all.number = 1 or lag(run_all.id) over job is not null) then 1
+            else run_all.attempt
+        end as expected
+    from evenbeat.run_all
+    where run_all.skipped_until is null
+    window
+        beat as (partition by run_all.job_id, run_all.beat_at order by run_all.number),
+        job as (partition by run_all.job_id order by run_all.number)
+) as tried
+where tried.beat_at is not null
+  and tried.attempt <> tried.expected;
+
+-- name: attempts_do_not_exceed_their_limit
+-- By the policy, or by whichever of its rules allows most. Of jobs that were never edited.
+select format('job %s: run %s is attempt %s, and %s are allowed', tried.job_id, tried.number,
+    tried.attempt, tried.allowed) as breach
+from (
+    select
+        run.job_id, run.number, run.attempt,
+        greatest(
+            coalesce(
+                jsonb_path_query_first(
+                    job.policy, '$.max_attempts ? (@.type() == "number")'
+                )::integer,
+                :default_attempts::integer
+            ),
+            (
+                select max(by_rule.most::integer)
+                from jsonb_path_query(
+                    job.policy, '$.retry_rules[*].max_attempts ? (@.type() == "number")'
+                ) as by_rule (most)
+            )
+        ) as allowed
+    from evenbeat.run
+    join evenbeat.job on job.id = run.job_id
+    where run.state in ('c', 'f')
+      and run.attempt > 1
+      and job.version = 1
+) as tried
+where tried.attempt > tried.allowed;
+
+-- name: runs_of_a_job_never_overlap
+select format('job %s: run %s started before run %s ended', following.job_id, following.number,
+    following.previous) as breach
+from (
+    select
+        run_all.job_id, run_all.number, run_all.started_at,
+        lag(run_all.number) over history as previous,
+        lag(run_all.finished_at) over history as previous_finished_at
+    from evenbeat.run_all
+    where run_all.state <> 'k'
+    window history as (partition by run_all.job_id order by run_all.number)
+) as following
+where following.started_at < following.previous_finished_at - :slack::interval;
+
+-- name: no_run_starts_before_its_beat
+select format('job %s: run %s started %s before its beat', run_all.job_id, run_all.number,
+    run_all.beat_at - run_all.started_at) as breach
+from evenbeat.run_all
+where run_all.started_at < run_all.beat_at
+  and run_all.skipped_until is null;
+
+-- name: no_run_ends_before_it_starts
+select format('job %s: run %s ended before it started, or the clock was set back', run.job_id,
+    run.number) as breach
+from evenbeat.run
+where run.finished_at < run.started_at;
+
+-- name: nothing_is_missed_before_its_time
+-- Beats are passed over when they have passed, by the clock of the database.
+select format('job %s: run %s gives up beats until %s, and was written at %s', run.job_id,
+    run.number, run.skipped_until, run.finished_at) as breach
+from evenbeat.run
+where run.skipped_until > run.finished_at + :slack::interval;
+
+-- name: what_is_missed_says_why
+select format('job %s: run %s was skipped without a reason', run.job_id, run.number) as breach
+from evenbeat.run
+where run.state = 'k'
+  and (run.reason is null or run.skipped_count is null or run.skipped_count < 1);
+
+-- name: nothing_starts_in_a_job_at_rest
+-- Paused, disabled, cancelled or completed: it starts nothing but what is asked for by hand.
+-- The newest run of each job by its index: a join took half a minute for 20,000 runs.
+select format('job %s: run %s started, and the job rests since %s', pulse.id, newest.number,
+    pulse.state_at) as breach
+from evenbeat.pulse
+cross join lateral (
+    select run.number, run.started_at
+    from evenbeat.run
+    where run.job_id = pulse.id
+      and run.cause <> 'm'
+      and run.skipped_until is null
+    order by run.number desc
+    limit 1
+) as newest
+where pulse.state in ('z', 'd', 'x', 'c')
+  and pulse.wanted is null
+  and newest.started_at > pulse.state_at + :slack::interval
+union all
+select format('job %s: runs, and rests since %s', pulse.id, pulse.state_at)
+from evenbeat.pulse
+where pulse.state in ('z', 'd', 'x', 'c')
+  and pulse.token is not null
+  and pulse.wanted is null
+  and pulse.cause <> 'm'
+  and pulse.started_at > pulse.state_at + :slack::interval;
+
+-- name: a_cancelled_job_has_nothing_planned
+select format('job %s: is cancelled, and something is planned', pulse.id) as breach
+from evenbeat.pulse
+where pulse.state = 'x'
+  and pulse.token is null
+  and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null;
+
+-- name: who_waits_waits_for_something
+select format('job %s: waits, and nothing is planned', pulse.id) as breach
+from evenbeat.pulse
+where pulse.state in ('p', 's')
+  and pulse.token is null
+  and pulse.next_beat_at is null
+  and pulse.retry_at is null
+  and pulse.manual_at is null;
+
+-- name: nobody_is_out_of_the_way_for_good
+-- Parked without a group, or tucked away at rest: no claim would ever see it again.
+select format('job %s: %s', pulse.id, case
+    when pulse.is_tucked then 'is tucked away, and does not run'
+    else 'is parked, and its group is not there'
+end) as breach
+from evenbeat.pulse
+left join evenbeat.job_group on job_group.id = pulse.group_id
+where pulse.is_tucked and pulse.token is null
+   or pulse.is_parked and job_group.id is null;
+
+-- name: nobody_is_parked_and_runs
+select format('job %s: runs, and is parked', pulse.id) as breach
+from evenbeat.pulse
+where pulse.is_parked
+  and pulse.token is not null;
+
+-- name: every_lease_has_its_run_and_node
+select format('job %s: is leased to node %s, and the run or the node is missing', pulse.id,
+    pulse.node_id) as breach
+from evenbeat.pulse
+left join evenbeat.node on node.id = pulse.node_id
+where pulse.token is not null
+  and (
+      node.id is null
+      or pulse.run_id is null
+      or pulse.started_at is null
+      or pulse.cause is null
+      or pulse.cause <> 'm' and (pulse.beat_at is null or pulse.attempt < 1)
+  );
+
+-- name: no_lease_outlives_its_node
+-- For a moment it does, while somebody else looks after the dead; and as long as nobody lives.
+select format('job %s: is leased to node %s, which was last heard of at %s', pulse.id, node.id,
+    least(node.dead_at, node.alive_until)) as breach
+from evenbeat.pulse
+join evenbeat.node on node.id = pulse.node_id
+where pulse.token is not null
+  and coalesce(node.dead_at, node.alive_until) < statement_timestamp() - :grace::interval
+  and exists (
+      select from evenbeat.node as living
+      where living.dead_at is null
+        and living.alive_until > statement_timestamp()
+        and living.joined_at < statement_timestamp() - :grace::interval
+  );
+
+-- name: a_swept_node_is_dead_and_holds_nothing
+-- Nobody looks after it again.
+select format('node %s: was swept, and %s', node.id, case
+    when node.dead_at is null then 'was never declared dead'
+    else format('holds job %s', pulse.id)
+end) as breach
+from evenbeat.node
+left join evenbeat.pulse on pulse.node_id = node.id and pulse.token is not null
+where node.swept_at is not null
+  and (node.dead_at is null or pulse.id is not null);
+
+-- name: nothing_starts_on_a_dead_node
+-- Only where jobs and leases go by one clock.
+select format('job %s: run %s started on node %s after its death', run_all.job_id,
+    run_all.number, node.id) as breach
+from evenbeat.run_all
+join evenbeat.node on node.id = run_all.node_id
+where run_all.started_at > node.dead_at
+  and :has_one_clock::boolean;
+
+-- name: every_permit_has_its_lease
+select format('group %s: job %s holds a permit, and does not run there', permit.group_id,
+    permit.job_id) as breach
+from evenbeat.permit
+left join evenbeat.pulse on pulse.id = permit.job_id
+where pulse.token is null
+   or pulse.group_id is distinct from permit.group_id;
+
+-- name: every_lease_in_a_group_has_its_permit
+select format('job %s: runs in group %s without a permit', pulse.id, pulse.group_id) as breach
+from evenbeat.pulse
+where pulse.token is not null
+  and pulse.group_id is not null
+  and not exists (
+      select from evenbeat.permit
+      where permit.group_id = pulse.group_id
+        and permit.job_id = pulse.id
+  );
+
+-- name: no_group_ever_exceeds_its_limit
+-- A sweep over the runs, those in hand included: whoever started found room, by the group's limit
+-- and by its own. Runs from before the limits were last changed, or the job, are not judged.
+select format('group %s: job %s started at %s as number %s, and %s may run', swept.key,
+    swept.job_id, swept.at, swept.running, swept.allowed) as breach
+from (
+    select
+        edges.key, edges.job_id, edges.at, edges.step, edges.allowed,
+        sum(edges.step) over (
+            partition by edges.key order by edges.at, edges.step, edges.job_id
+        ) as running
+    from (
+        select
+            job_group.key, run_all.job_id, edge.at, edge.step,
+            least(job_group.max_running, pulse.group_limit) as allowed
+        from evenbeat.run_all
+        join evenbeat.pulse on pulse.id = run_all.job_id
+        join evenbeat.job on job.id = run_all.job_id
+        join evenbeat.job_group on job_group.id = pulse.group_id
+        cross join lateral (
+            values
+                (run_all.started_at, 1),
+                (run_all.finished_at - :slack::interval, -1)
+        ) as edge (at, step)
+        where run_all.skipped_until is null
+          and run_all.started_at >= job_group.limits_at
+          and run_all.started_at >= job.updated_at
+          and edge.at is not null
+          -- Of shorter ones nobody can tell whether they met.
+          and (
+              run_all.finished_at is null
+              or run_all.finished_at - :slack::interval > run_all.started_at
+          )
+    ) as edges
+) as swept
+where swept.step = 1
+  and swept.running > swept.allowed;
+
+-- name: nothing_starts_in_a_paused_group
+select format('job %s: run %s started in group %s, which is paused since %s', run_all.job_id,
+    run_all.number, job_group.key, job_group.paused_at) as breach
+from evenbeat.job_group
+join evenbeat.pulse on pulse.group_id = job_group.id
+join evenbeat.job on job.id = pulse.id
+join evenbeat.run_all on run_all.job_id = pulse.id
+where run_all.started_at > job_group.paused_at + :grace::interval
+  and run_all.started_at >= job.updated_at
+  and run_all.skipped_until is null;
+
+-- name: a_beat_out_of_attempts_is_a_dead_letter
+-- A failed run after which came neither a retry, nor another run of the beat, nor a letter. Not
+-- judged: jobs that people cancelled, planned anew or ran by hand meanwhile.
+select format('job %s: run %s was the last of its beat, and is no dead letter', run.job_id,
+    run.number) as breach
+from evenbeat.run
+join evenbeat.pulse on pulse.id = run.job_id
+where run.state = 'f'
+  and run.beat_at is not null
+  and pulse.plan_version = 1
+  and pulse.state <> 'x'
+  and pulse.wanted is null
+  and not exists (select from evenbeat.dead_letter where dead_letter.id = run.id)
+  and not exists (
+      select from evenbeat.run_all as later
+      where later.job_id = run.job_id
+        and later.number > run.number
+        and (later.beat_at = run.beat_at and later.skipped_until is null or later.cause = 'm')
+  )
+  and not (
+      pulse.beat_at = run.beat_at
+      and (pulse.retry_at is not null or pulse.token is not null and pulse.cause = 'm')
+  );
+
+-- name: every_dead_letter_has_its_failed_run
+-- As long as runs of its time are kept.
+select format('dead letter %s of job %s: its run is %s', dead_letter.id, dead_letter.job_id, case
+    when run.id is null then 'not in the history'
+    else 'not a failed one'
+end) as breach
+from evenbeat.dead_letter
+left join evenbeat.run on run.id = dead_letter.id
+where run.state <> 'f'
+   or run.id is null
+  and dead_letter.created_at >= (select min(oldest.finished_at) from evenbeat.run as oldest);
+
+-- name: scope
+-- How much there is to look at.
+select
+    (select count(*) from evenbeat.job) as jobs,
+    (select count(*) from evenbeat.run_all) as runs;
+
+-- name: recurring
+-- The recurring jobs that were planned once and never since: what they owe follows from their
+-- timetable alone.
+select
+    job.id, job.timetable, job.created_at, pulse.next_beat_at, pulse.retry_at,
+    pulse.token is not null as is_running
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.version = 1
+  and pulse.plan_version = 1
+  and job.id > :after
+  and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+order by job.id
+limit :limit;
+
+-- name: accounts
+-- The runs and rows of missed beats of these jobs, the :newest of each, in their order.
+select
+    run_all.job_id, run_all.number, run_all.cause, run_all.beat_at, run_all.skipped_until,
+    run_all.skipped_count, run_all.state
+from evenbeat.run_all
+join evenbeat.pulse on pulse.id = run_all.job_id
+where run_all.job_id = any (:job_ids::bigint[])
+  and run_all.number > pulse.run_number - :newest::integer
+order by run_all.job_id, run_all.number;

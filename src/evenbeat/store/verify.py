@@ -1,0 +1,138 @@
+"""What the tables must obey, looked at in one snapshot; control/verify says what it means."""
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from evenbeat.core.errors import EvenbeatError
+from evenbeat.core.model import Cause, Policy
+from evenbeat.core.timetable import Timetable
+from evenbeat.store.codes import CAUSES
+from evenbeat.store.database import Database, Session, availability, connect
+from evenbeat.store.statements import load
+
+SQL = load("verify")
+HELPERS = ("scope", "recurring", "accounts")
+RULES = tuple(name for name in SQL if name not in HELPERS)
+# Jobs whose history is read at once, and how much of it: bounds of memory, not of what is told.
+JOBS_AT_ONCE = 100
+NEWEST = 10_000
+# A claim and the end of a run may overlap by what passes between the start of a statement and
+# its snapshot: a moment, on a machine with nothing to spare.
+SLACK = timedelta(milliseconds=50)
+# How long the dead may go unnoticed, and a paused group may finish what it was doing.
+GRACE = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much was looked at."""
+
+    jobs: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run of a beat, or, with `until_at`, a row of missed beats; a manual run has no beat."""
+
+    number: int
+    is_manual: bool
+    beat_at: datetime | None
+    until_at: datetime | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the beats of one recurring job, in the order of its runs.
+
+    `cursor` is the beat that comes next; None where it does not follow from what came before.
+    """
+
+    job_id: int
+    timetable: Timetable
+    created_at: datetime
+    cursor: datetime | None
+    entries: tuple[Entry, ...]
+
+
+class Snapshot:
+    """One moment of the whole database, however long it takes to look at it."""
+
+    def __init__(self, connection: Any, clock: str, grace: timedelta) -> None:
+        self._connection: Any = connection
+        self._clock = clock
+        self._session = Session(connection, clock)
+        self._given: dict[str, Any] = {
+            "slack": SLACK,
+            "grace": grace,
+            "default_attempts": Policy().max_attempts,
+            "has_one_clock": clock == "database",
+        }
+
+    async def scope(self) -> Scope:
+        row = await self._session.fetch_row(SQL["scope"])
+        return Scope(*(row or (0, 0)))
+
+    async def breaches(self, rule: str, most: int) -> list[str]:
+        """What breaks the rule, up to so many."""
+        statement = SQL[rule]
+        values = [self._given[name] for name in statement.parameters]
+        with availability():
+            cursor = await self._connection.cursor(statement.text(self._clock), *values)
+            return [row["breach"] for row in await cursor.fetch(most)]
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        """The recurring jobs whose beats follow from their timetable alone, a few at a time."""
+        after = 0
+        while jobs := await self._session.fetch(SQL["recurring"], after=after, limit=JOBS_AT_ONCE):
+            rows = await self._session.fetch(
+                SQL["accounts"], job_ids=[job["id"] for job in jobs], newest=NEWEST
+            )
+            entries = {
+                job_id: tuple(map(entry_from, of_job))
+                for job_id, of_job in groupby(rows, key=lambda row: row["job_id"])
+            }
+            for job in jobs:
+                account = account_from(job, entries.get(job["id"], ()))
+                if account is not None:
+                    yield account
+            after = jobs[-1]["id"]
+
+
+@contextlib.asynccontextmanager
+async def snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
+    """On a connection of its own, that has all the time it needs and writes nothing."""
+    connection = await connect(database.url, is_patient=True)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            yield Snapshot(connection, database.clock, grace)
+    finally:
+        await connection.close()
+
+
+def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:
+    try:
+        timetable = Timetable.from_object(job["timetable"])
+    except EvenbeatError:
+        # The engine has stopped such a job, and says so in its history.
+        return None
+    if not timetable.schedule.is_recurring:
+        return None
+    is_open = job["is_running"] or job["retry_at"] is not None
+    cursor = None if is_open else job["next_beat_at"]
+    return Account(job["id"], timetable, job["created_at"], cursor, entries)
+
+
+def entry_from(row: Any) -> Entry:
+    return Entry(
+        number=row["number"],
+        is_manual=CAUSES[row["cause"]] is Cause.MANUAL,
+        beat_at=row["beat_at"],
+        until_at=row["skipped_until"],
+        count=row["skipped_count"],
+    )

@@ -1,0 +1,229 @@
+"""Every rule of `verify` finds what breaks it, and nothing else is found with it."""
+
+from pathlib import Path
+
+import pytest
+
+from evenbeat.control.verify import ALL_RULES, examine, verify
+from evenbeat.store.database import Database
+
+WORLD = Path(__file__).with_name("world.sql").read_text()
+
+# Each damages the healthy world in a way that only the rule of that name is there to see.
+DAMAGE = {
+    "every_job_has_a_pulse": ["delete from evenbeat.pulse where id = 5"],
+    "every_job_has_its_lane": [
+        "update evenbeat.job set kind = 'other' where id = 5",
+        "update evenbeat.pulse set lane_id = 99 where id = 5",
+    ],
+    "runs_are_numbered_without_a_gap": [
+        "delete from evenbeat.run where job_id = 7 and number = 2",
+    ],
+    "the_counter_is_at_the_newest_run": [
+        "update evenbeat.pulse set run_number = 9 where id = 7",
+        "update evenbeat.pulse set run_number = 2 where id = 7",
+    ],
+    "counts_agree_with_the_history": [
+        "update evenbeat.pulse set completed_count = 9 where id = 1",
+        "update evenbeat.pulse set failed_count = 2 where id = 2",
+    ],
+    "a_settled_beat_is_not_run_again": [
+        """
+        insert into evenbeat.run
+            (id, job_id, number, state, cause, beat_at, attempt, started_at, finished_at,
+             error_class)
+        select 15, 6, 3, 'x', 't', beat_at, 1, finished_at, finished_at, 'handed_back'
+        from evenbeat.run where id = 11;
+        update evenbeat.pulse set run_number = 3 where id = 6
+        """,
+    ],
+    "attempts_are_numbered_without_a_gap": [
+        "update evenbeat.run set attempt = 2 where id = 5",
+        "update evenbeat.run set attempt = 2 where id = 7",
+    ],
+    "attempts_do_not_exceed_their_limit": [
+        """update evenbeat.job set policy = '{"max_attempts": 2}' where id = 2""",
+        """
+        update evenbeat.job
+        set policy = '{"max_attempts": 1, "retry_rules": [{"max_attempts": 2}]}' where id = 2
+        """,
+    ],
+    "runs_of_a_job_never_overlap": [
+        "update evenbeat.run set finished_at = '2030-01-01 12:02:05Z' where id = 1",
+    ],
+    "no_run_starts_before_its_beat": [
+        "update evenbeat.run set started_at = '2030-01-01 12:01:30Z' where id = 2",
+    ],
+    "no_run_ends_before_it_starts": [
+        "update evenbeat.run set finished_at = '2030-01-01 11:00Z' where id = 9",
+    ],
+    "nothing_is_missed_before_its_time": [
+        """
+        update evenbeat.run
+        set started_at = '2030-01-01 12:04:30Z', finished_at = '2030-01-01 12:04:30Z'
+        where id = 4
+        """,
+    ],
+    "what_is_missed_says_why": ["update evenbeat.run set reason = null where id = 4"],
+    "nothing_starts_in_a_job_at_rest": [
+        "update evenbeat.pulse set state_at = '2030-01-01 11:00Z' where id = 6",
+        "update evenbeat.pulse set state = 'z', state_at = '2030-01-01 12:00Z' where id = 1",
+    ],
+    "a_cancelled_job_has_nothing_planned": [
+        "update evenbeat.pulse set state = 'x' where id = 5",
+    ],
+    "who_waits_waits_for_something": [
+        "update evenbeat.pulse set state = 's', next_beat_at = null where id = 5",
+    ],
+    "nobody_is_out_of_the_way_for_good": [
+        "update evenbeat.pulse set is_tucked = true where id = 5",
+        "update evenbeat.pulse set is_parked = true where id = 5",
+    ],
+    "nobody_is_parked_and_runs": ["update evenbeat.pulse set is_parked = true where id = 3"],
+    "every_lease_has_its_run_and_node": [
+        "update evenbeat.pulse set run_id = null where id = 3",
+        "update evenbeat.pulse set node_id = 99 where id = 3",
+        "update evenbeat.pulse set attempt = 0, beat_at = null where id = 3",
+    ],
+    "no_lease_outlives_its_node": [
+        "update evenbeat.pulse set node_id = 2 where id = 3; "
+        "update evenbeat.node set swept_at = null where id = 2",
+        "update evenbeat.pulse set node_id = 2 where id = 3; "
+        "update evenbeat.node set swept_at = null, dead_at = null where id = 2",
+    ],
+    "a_swept_node_is_dead_and_holds_nothing": [
+        "update evenbeat.node set swept_at = now() where id = 1",
+        "update evenbeat.node set dead_at = now(), swept_at = now() where id = 1",
+    ],
+    "nothing_starts_on_a_dead_node": [
+        "update evenbeat.run set node_id = 2 where id = 13",
+    ],
+    "every_permit_has_its_lease": [
+        "insert into evenbeat.permit values (1, 5)",
+        "insert into evenbeat.permit values (2, 3)",
+    ],
+    "every_lease_in_a_group_has_its_permit": ["delete from evenbeat.permit"],
+    "no_group_ever_exceeds_its_limit": [
+        "update evenbeat.job_group set max_running = 1",
+        "update evenbeat.pulse set group_limit = 1 where group_id = 1",
+    ],
+    "nothing_starts_in_a_paused_group": [
+        "update evenbeat.job_group set paused_at = '2030-01-01 11:00Z'",
+    ],
+    "a_beat_out_of_attempts_is_a_dead_letter": ["delete from evenbeat.dead_letter"],
+    "every_dead_letter_has_its_failed_run": [
+        """
+        insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)
+        values (99, 2, 'work', '{}', 3, '2030-01-01 12:03Z')
+        """,
+        """
+        insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)
+        values (9, 4, 'work', '{}', 3, '2030-01-01 12:03Z')
+        """,
+    ],
+    "no_beat_is_lost": [
+        # The row of missed beats was never written.
+        "delete from evenbeat.run where id = 4; "
+        "update evenbeat.pulse set run_number = 3 where id = 1",
+        # It covers too little, too much, what is no beat, or counts wrong.
+        "update evenbeat.run set skipped_until = beat_at, skipped_count = 1 where id = 4",
+        "update evenbeat.run set beat_at = '2030-01-01 12:03:30Z' where id = 4",
+        "update evenbeat.run set skipped_until = '2030-01-01 12:05:30Z' where id = 4",
+        "update evenbeat.run set skipped_count = 5 where id = 4",
+        # The cursor leaps, falls back, or stands where nothing beats.
+        "update evenbeat.pulse set next_beat_at = '2030-01-01 12:07Z' where id = 1",
+        "update evenbeat.pulse set next_beat_at = '2030-01-01 12:05Z' where id = 1",
+        "update evenbeat.pulse set next_beat_at = '2030-01-01 12:05:30Z' where id = 1",
+        # The first beats of its life never came.
+        "update evenbeat.job set created_at = '2030-01-01 11:50Z' where id = 1",
+    ],
+}
+CASES = [
+    pytest.param(rule, damage, id=f"{rule}-{number}")
+    for rule, damages in DAMAGE.items()
+    for number, damage in enumerate(damages, 1)
+]
+
+# What looks odd and is in order.
+ODD = {
+    "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
+    "all runs are gone": "delete from evenbeat.run",
+    "an edited job is not judged by its new limit": """
+        update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2
+    """,
+    "a rule allows more attempts than the policy": """
+        update evenbeat.job
+        set policy = '{"max_attempts": 1, "retry_rules": [{"max_attempts": 3}]}' where id = 2
+    """,
+    "a job planned anew owes what its new plan says": """
+        update evenbeat.pulse set plan_version = 2, next_beat_at = '2030-01-01 15:00Z' where id = 1
+    """,
+    "a retry waits": """
+        delete from evenbeat.dead_letter;
+        update evenbeat.pulse set state = 's', retry_at = '2030-01-01 13:00Z' where id = 2
+    """,
+    "a run by hand takes up the schedule again": """
+        update evenbeat.pulse set run_number = 5, next_beat_at = '2030-01-01 13:00Z' where id = 1;
+        insert into evenbeat.run
+            (id, job_id, number, state, cause, attempt, started_at, finished_at)
+        values (15, 1, 5, 'x', 'm', 1, '2030-01-01 12:59Z', '2030-01-01 12:59Z')
+    """,
+    "a limit that was lowered does not judge what ran before": """
+        update evenbeat.job_group set max_running = 1, limits_at = '2030-01-01 12:01Z'
+    """,
+    "the dead hold leases while nobody lives": """
+        update evenbeat.node set alive_until = joined_at;
+        update evenbeat.pulse set node_id = 2 where id = 3;
+        update evenbeat.node set swept_at = null where id = 2
+    """,
+    "the dead hold leases until a living node has had time to look": """
+        update evenbeat.node set joined_at = now() where id = 1;
+        update evenbeat.pulse set node_id = 2 where id = 3;
+        update evenbeat.node set swept_at = null where id = 2
+    """,
+    "a job that nobody can read is not audited": """
+        update evenbeat.job set timetable = '[]', policy = '[7]' where id in (1, 2)
+    """,
+}
+
+
+@pytest.fixture
+async def world(database: Database) -> Database:
+    await execute(database, WORLD)
+    return database
+
+
+async def execute(database: Database, text: str) -> None:
+    async with database.connection() as connection:
+        await connection.execute(text)
+
+
+@pytest.mark.parametrize("clock", ["set", "database"])
+async def test_a_healthy_world_is_healthy(world: Database, clock: str) -> None:
+    report = await examine(Database(world.url, clock=clock))
+    assert report.breaches == ()
+    assert (report.scope.jobs, report.scope.runs) == (7, 14)
+
+
+@pytest.mark.parametrize(("rule", "damage"), CASES)
+async def test_a_rule_finds_what_breaks_it(world: Database, rule: str, damage: str) -> None:
+    await execute(world, damage)
+    # The one rule that compares the instants of runs with those of leases needs them on one clock.
+    clock = "database" if rule == "nothing_starts_on_a_dead_node" else "set"
+    found = await verify(Database(world.url, clock=clock))
+    assert {breach.rule for breach in found} == {rule}, [str(breach) for breach in found]
+
+
+def test_every_rule_is_tested() -> None:
+    assert set(DAMAGE) == set(ALL_RULES)
+
+
+@pytest.mark.parametrize("what", ODD)
+async def test_it_finds_no_fault_with_what_only_looks_odd(world: Database, what: str) -> None:
+    await execute(world, ODD[what])
+    assert [str(breach) for breach in await verify(world)] == []
+
+
+async def test_a_rule_that_is_broken_everywhere_does_not_fill_the_memory(world: Database) -> None:
+    await execute(world, "insert into evenbeat.permit select 1, n from generate_series(8, 999) n")
+    assert len(await verify(world)) == 100
