@@ -1,0 +1,69 @@
+"""The yardstick: the engine's own two statements, driven bare, with nothing around them.
+
+python raw.py URL BATCH
+"""
+
+import asyncio
+import secrets
+import sys
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import uvloop
+
+from evenbeat.store.database import prepare
+from evenbeat.store.statements import load
+
+LEASES, NODES = load("leases"), load("nodes")
+DAY = timedelta(days=1)
+PLAN = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+
+async def main() -> None:
+    url, batch = sys.argv[1], int(sys.argv[2])
+    connection: Any = await asyncpg.connect(url, server_settings=PLAN)
+    await prepare(connection)
+    node_id = await connection.fetchval(
+        NODES["join"].text("database"),
+        *NODES["join"].arguments(
+            {"name": "raw", "kinds": ["noop"], "labels": [], "lease_seconds": 3600.0}
+        ),
+    )
+    lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
+    claim, complete = LEASES["claim_due"], LEASES["complete"]
+    claiming = await connection.prepare(claim.text("database"))
+    completing = await connection.prepare(complete.text("database"))
+    print("joined", flush=True)
+    while True:
+        token = secrets.randbits(62)
+        wanted = {"node_id": node_id, "token": token, "lane_ids": lanes}
+        rows = await claiming.fetch(*claim.arguments(wanted | {"places": [batch] * len(lanes)}))
+        if not rows:
+            await asyncio.sleep(0.01)
+            continue
+        arrays = settled(rows, token, complete.parameters)
+        await completing.fetch(*complete.arguments(arrays))
+
+
+def settled(rows: list[Any], token: int, parameters: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Every run done, every next beat a day later: the least that a completion can say."""
+    rows.sort(key=lambda row: row["id"])
+    arrays: dict[str, list[Any]] = {name: [] for name in parameters}
+    return arrays | {
+        "job_ids": [row["id"] for row in rows],
+        "tokens": [token] * len(rows),
+        "duration_ms": [0] * len(rows),
+        "plan_versions": [row["plan_version"] for row in rows],
+        "next_beats": [row["next_beat_at"] + DAY for row in rows],
+    }
+
+
+if __name__ == "__main__":
+    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main())

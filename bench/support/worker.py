@@ -1,0 +1,58 @@
+"""A worker process of the benchmark: a node with one handler that does nothing.
+
+    python worker.py URL CONCURRENCY
+
+A payload with a time `t` in it makes the worker print how late the run started, in milliseconds.
+"""
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+
+from evenbeat.app import Evenbeat
+from evenbeat.config import load
+from evenbeat.core.handler import RunContext
+from evenbeat.core.outcome import DONE, Outcome
+from evenbeat.observe import log
+
+
+class Noop:
+    """Nothing, at once."""
+
+    kind = "noop"
+
+    def check(self, payload: object) -> None:
+        """Any."""
+
+    def run(self, context: RunContext) -> Outcome:
+        sent_at = context.payload.get("t")
+        if sent_at is not None:
+            print((time.time() - sent_at) * 1000, flush=True)
+        return DONE
+
+
+async def main() -> None:
+    url, concurrency = sys.argv[1:]
+    settings = load(
+        environ={},
+        cwd=Path("/"),
+        database_url=url,
+        concurrency=int(concurrency),
+        log_level="warning",
+    )
+    log.configure(settings)
+    app = Evenbeat(settings)
+    app.registry.add(Noop())
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    async with app:
+        await app.prepare_kinds()
+        await app.run_node(stopping, lambda: print("joined", flush=True))
+
+
+if __name__ == "__main__":
+    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main())
