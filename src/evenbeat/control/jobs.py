@@ -1,5 +1,6 @@
 """Jobs as people handle them: add one, look at one."""
 
+import time
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +21,10 @@ LONGEST_NAME = 200
 HIGHEST_PRIORITY = 100
 
 
+# Faster than this, commits that notify would wait for each other.
+QUIET = 0.02
+
+
 class Jobs:
     """The jobs of one database."""
 
@@ -28,6 +33,7 @@ class Jobs:
         self._registry = registry
         self._watch = clock.Watch(database)
         self._known_kinds: set[str] = set()
+        self._added_at = 0.0
 
     async def add(self, definition: Definition) -> Job:
         """Plan and store a new job, and wake the nodes. What comes back is on disk."""
@@ -42,8 +48,10 @@ class Jobs:
             raise InvalidInput("schedule", "has no beat left: nothing would ever run")
         uid, group = new_job_uid(now), resolved_group(definition)
         planned = replace(definition, timetable=timetable.planned_at(now), group=group)
-        await self._store(planned, uid, first_beat)
-        await clock.wake(self._database)
+        is_quiet = self._is_quiet()
+        await self._store(planned, uid, first_beat, wakes=is_quiet)
+        if not is_quiet:
+            await clock.wake(self._database)
         log.get_logger().info(log.JOB_CREATED, job_id=str(uid), kind=definition.kind)
         return await self.get(uid)
 
@@ -61,7 +69,14 @@ class Jobs:
     async def get(self, uid: UUID) -> Job:
         return await jobs.by_uid(self._database, uid)
 
-    async def _store(self, definition: Definition, uid: UUID, first_beat: datetime) -> None:
+    def _is_quiet(self) -> bool:
+        """Whether the last job was added a while ago: then waking along with the commit is best."""
+        added_at, self._added_at = self._added_at, time.monotonic()
+        return self._added_at - added_at > QUIET
+
+    async def _store(
+        self, definition: Definition, uid: UUID, first_beat: datetime, *, wakes: bool
+    ) -> None:
         """A group is made along with its first job, or not at all."""
         insert = partial(
             jobs.insert,
@@ -69,6 +84,7 @@ class Jobs:
             uid=uid,
             state=planning.initial_state(definition),
             first_beat=first_beat,
+            wakes=wakes,
         )
         # Lanes are few and nearly always open: that is found out by trying.
         if definition.group is None and await insert(self._database):

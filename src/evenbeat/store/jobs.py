@@ -41,6 +41,7 @@ async def insert(
     state: State,
     first_beat: datetime,
     group_id: int | None = None,
+    wakes: bool = False,
 ) -> bool:
     """False: nothing was stored, since the job's lane is not open."""
     try:
@@ -50,6 +51,7 @@ async def insert(
             state=CODE_OF_STATE[state],
             next_beat_at=first_beat,
             group_id=group_id,
+            wakes=wakes,
             **definitions.columns(definition),
         )
     except asyncpg.UniqueViolationError:

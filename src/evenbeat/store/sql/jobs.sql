@@ -1,6 +1,8 @@
 -- name: insert
 -- A job and its pulse are born together, or neither is: nothing is written for a kind that
 -- neither a node nor this process has registered. A payload of JSON's null arrives as SQL's.
+-- With :wakes the nodes hear of it at its commit: sooner than by a statement of its own, but
+-- commits that notify go one after the other.
 with known as (
     select lane.id, lane.kind
     from evenbeat.lane
@@ -25,7 +27,7 @@ select
     born.id, known.id, :group_id, :group_limit, :priority, :state::"char", :now, :next_beat_at
 from born
 cross join known
-returning pulse.id;
+returning pulse.id, case when :wakes::boolean then pg_notify('evenbeat_wake', '')::text end;
 
 -- name: by_uid
 select
