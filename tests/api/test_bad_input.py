@@ -132,7 +132,10 @@ TIMEOUTS = [
 
 CORPUS: dict[str, list[object]] = {
     "kind": [*TEXTS, "x" * 101, "x" * 100_000, "nonesuch", "ECHO", " echo", "echo "],
-    "name": [*(text for text in TEXTS if text is not None), "x" * 201, "x" * 100_000],
+    "name": [
+        *(text for text in TEXTS if text is not None),
+        *(" ", "\t\n", "x" * 201, "x" * 100_000),
+    ],
     "payload": PAYLOADS,
     "schedule": SCHEDULES,
     "priority": [*WHOLE_NUMBERS, 101, -(2**31) - 1],

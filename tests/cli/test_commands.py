@@ -12,7 +12,7 @@ import jwt
 import pytest
 from typer.testing import CliRunner
 
-from evenbeat.cli.main import app
+from evenbeat.cli.commands import app
 from tests.support.processes import EVENBEAT
 from tests.support.serving import SECRET, client_of
 
@@ -43,6 +43,30 @@ def test_without_a_command_the_help_is_shown(evenbeat) -> None:
 def test_the_version_is_the_packages(evenbeat) -> None:
     ended = evenbeat("--version")
     assert (ended.returncode, ended.stdout) == (0, f"evenbeat {version('evenbeat')}\n")
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+module, sys.argv[1:] = sys.argv[1], ["up"]
+sys.meta_path.insert(0, Interrupt())
+from evenbeat.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "evenbeat.config", "evenbeat.cli.service", "fastapi"])
+def test_ctrl_c_while_it_loads_ends_it_without_a_word(tmp_path: Path, module: str) -> None:
+    program = [EVENBEAT.with_name("python"), "-c", INTERRUPTED, module]
+    ended = subprocess.run(
+        program, env={}, cwd=tmp_path, capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
 
 
 @pytest.mark.parametrize(

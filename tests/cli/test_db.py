@@ -128,7 +128,11 @@ UNREACHABLE = {
 @pytest.mark.parametrize("url", UNREACHABLE.values(), ids=UNREACHABLE)
 def test_an_unreachable_database_is_one_clear_line(evenbeat, refuses, url: str) -> None:
     ended = evenbeat("db", "status", EVENBEAT_DATABASE_URL=url)
-    assert refuses(ended).startswith("cannot connect to the database: ")
+    place = url.partition("@")[2].removesuffix("/evenbeat")
+    place = place if ":" in place else f"{place}:5432"
+    told = refuses(ended)
+    assert told.startswith(f"cannot connect to the database at {place}: ")
+    assert told.endswith("; check EVENBEAT_DATABASE_URL")
     assert "canary" not in ended.stdout + ended.stderr
 
 
@@ -136,7 +140,7 @@ def test_an_unreachable_database_is_one_clear_line(evenbeat, refuses, url: str) 
 def test_no_process_starts_on_an_unreachable_database(evenbeat, refuses, command: str) -> None:
     url = UNREACHABLE["no server there"]
     ended = evenbeat(command, EVENBEAT_DATABASE_URL=url, EVENBEAT_PORT="0")
-    assert refuses(ended).startswith("cannot connect to the database: ")
+    assert refuses(ended).startswith("cannot connect to the database at 127.0.0.1:1: ")
 
 
 def test_a_wrong_password_is_one_clear_line_that_does_not_show_it(

@@ -24,6 +24,12 @@ def test_it_tells_words_ten_beats_and_a_remark_on_the_clock_change() -> None:
     assert "Clocks in Europe/Berlin go forward 1 hour on Sunday 28 March 2027" in told.stdout
 
 
+def test_an_interval_is_shown_in_the_zone_asked_for() -> None:
+    told = schedule("every 30m", "-n", "1", "--tz", "Asia/Tokyo", "--from", "2027-03-20T00:00:00Z")
+    assert told.returncode == 0, told.stderr
+    assert "Sat 2027-03-20 09:30:00 JST (+0900)" in told.stdout
+
+
 def test_json_carries_the_same_for_programs() -> None:
     told = schedule("every 30m", "-n", "2", "--from", "2027-03-20T00:00:00Z", "-o", "json")
     found = json.loads(told.stdout)
@@ -46,6 +52,7 @@ def test_a_name_chooses_the_values_of_h_and_always_the_same() -> None:
     ("arguments", "told"),
     [
         (("0 8 * * MON-FRI", "--tz", "Nowhere"), "schedule.zone: 'Nowhere' is not a known"),
+        (("every 30m", "--tz", "Nowhere"), "--tz: 'Nowhere' is not a known"),
         (("0 0 31 2 *",), "schedule.cron: '0 0 31 2 *'"),
         (("every 30x",), "schedule.every: '30x' is not a duration"),
         (("０ ０ * * *",), "schedule"),

@@ -1,15 +1,18 @@
 """Laws of timetables: a window moves or skips beats, and nothing else."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.schedules import Schedule
+from evenbeat.core.schedules.clockwork.instants import LAST_INSTANT as LAST
 from evenbeat.core.schedules.clockwork.window import Span, Window
+from evenbeat.core.schedules.cron import Cron
+from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Bounds, Timetable
-from tests.laws.schedule_strategies import INSTANTS, STRATEGIES, ZONES
+from tests.laws.schedule_strategies import FIRST, INSTANTS, STRATEGIES, ZONES
 
 MINUTES = st.times().map(lambda at: at.replace(second=0, microsecond=0))
 SPANS = st.builds(
@@ -70,6 +73,54 @@ def test_every_beat_of_the_schedule_is_kept_moved_or_skipped(
         assert following == beat
     elif window.outside == "move" and following is not None:
         assert following == window.next_opening(beat)
+
+
+NARROW = st.builds(
+    lambda opens, minutes, days: Span(
+        opens, (datetime.combine(FIRST, opens) + timedelta(minutes=minutes)).time(), tuple(days)
+    ),
+    # Most clocks change then.
+    st.builds(time, hour=st.integers(0, 4), minute=st.integers(0, 59)) | MINUTES,
+    st.integers(1, 90),
+    st.just(range(7)) | st.sets(st.integers(0, 6), min_size=1),
+)
+SPARSE = (
+    st.builds(
+        Every,
+        # About a day or a week, so that beats pass through a narrow window now and then.
+        st.builds(
+            lambda days, seconds: timedelta(days=days, seconds=seconds),
+            st.sampled_from([1, 7]),
+            st.sampled_from([0, -60, 1, 1800]) | st.integers(-7200, 7200),
+        ),
+        st.timedeltas(timedelta(0), timedelta(days=7)),
+    )
+    | STRATEGIES["daily"]
+    | STRATEGIES["weekly"]
+    | st.builds(Cron, st.sampled_from(["30 2 29 2 *", "*/7 1-3 1 * *", "0 2 1 4,10 *"]), zone=ZONES)
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(SPARSE, st.lists(NARROW, min_size=1, max_size=3), ZONES, INSTANTS)
+def test_what_falls_inside_is_what_a_walk_over_all_beats_finds(
+    rule: Schedule, spans: list[Span], zone: str, at: datetime
+):
+    window, end = Window(tuple(spans), zone, "skip"), min(at + timedelta(days=1100), LAST)
+    assume(at < end)
+    walked, beat = list[datetime](), rule.next_after(at)
+    while beat is not None and beat < end:
+        if window.is_open(beat):
+            walked.append(beat)
+        beat = rule.next_after(beat)
+    bounds = Bounds(starts_at=at, ends_at=end)
+    try:
+        table = Timetable(rule, bounds, window)
+    except InvalidInput:
+        found = list[datetime]()
+    else:
+        found = list(table.next_beats(at, len(walked) + 1))
+    assert found == walked
 
 
 @often

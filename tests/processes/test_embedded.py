@@ -29,8 +29,9 @@ async def test_up_runs_the_first_job_and_is_gone_after_ctrl_c_with_everything_ke
     assert await up.ended() == 0
     assert not place.has_postgres()
 
-    again = place.start("up")
+    again = place.start("up", DEV_COMMAND="./dev evenbeat")
     api = api_at(await again.ready(), token)
+    assert "with: ./dev evenbeat token" in await again.says("with:")
     found = (await api.get(f"/api/v1/jobs/{job['id']}")).json()
     assert (found["status"], found["payload"]) == ("completed", {"hello": "world"})
     assert await api.executions(job["id"]) == [run]

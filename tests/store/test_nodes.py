@@ -9,7 +9,7 @@ import pytest
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.store import clock as clocks
 from evenbeat.store import nodes
-from evenbeat.store.database import Database, connect
+from evenbeat.store.database import Database, availability, connect
 from evenbeat.store.statements import Statement
 from tests.store.given import LEASE, Shop, join
 from tests.support.databases import Clock
@@ -106,3 +106,16 @@ async def test_an_address_where_nobody_listens_is_unavailable() -> None:
         await connect("postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(StoreUnavailable, match="cannot connect"):
         await connect("no address at all")
+
+
+@pytest.mark.parametrize("password", ["can/ary", "can/ary@", "5432/canary"])
+async def test_a_password_that_breaks_the_address_is_not_shown_as_one(password: str) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot connect to the database: "):
+        await connect(f"postgresql://nobody:{password}@127.0.0.1:1/nothing")
+
+
+async def test_a_connection_that_is_gone_is_told_as_lost(shop: Shop) -> None:
+    connection = await connect(shop.database.url)
+    await connection.close()
+    with pytest.raises(StoreUnavailable, match="the connection was lost"), availability():
+        await connection.execute("select 1")

@@ -51,6 +51,18 @@ def test_a_weekday_morning_in_berlin_is_told_in_words_and_beats() -> None:
             "02:00 comes twice that day, and runs both times.",
         ),
         (
+            "*/7 * * * * Europe/Berlin",
+            WINTER,
+            "Clocks in Europe/Berlin go forward 1 hour on Sunday 28 March 2027 at 02:00: "
+            "beats follow elapsed time, and go on at 03:00.",
+        ),
+        (
+            "*/7 2 * * * Europe/Berlin",
+            WINTER,
+            "Clocks in Europe/Berlin go forward 1 hour on Sunday 28 March 2027 at 02:00: "
+            "02:00 does not exist that day, and is skipped.",
+        ),
+        (
             "daily 06:00 Australia/Lord_Howe",
             WINTER,
             "Clocks in Australia/Lord_Howe go back 30 minutes on Sunday 4 April 2027 at 02:00: "
@@ -71,6 +83,13 @@ def test_no_remark_is_made_where_no_clock_changes(text: str) -> None:
 
 def test_now_has_exactly_one_beat_which_is_now() -> None:
     assert look("now").beats == (WINTER,)
+
+
+def test_an_instant_that_has_passed_would_run_at_once() -> None:
+    found = look("once 2026-12-01T08:00:00Z")
+    assert found.beats == (datetime(2026, 12, 1, 8, tzinfo=UTC),)
+    assert found.remark == "This instant has passed: the job would run at once."
+    assert look("once 2027-12-01T08:00:00Z").remark is None
 
 
 def test_an_interval_starts_one_interval_from_now() -> None:

@@ -1,5 +1,13 @@
 """The command line: `evenbeat`."""
 
-from evenbeat.cli.main import main
+import sys
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run the command; Ctrl-C ends it without a word, be it still loading."""
+    try:
+        from evenbeat.cli import commands
+
+        commands.main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,5 +1,7 @@
 """`evenbeat schedule`: what a schedule means, for people to play with."""
 
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -10,8 +12,9 @@ from evenbeat.cli import show
 from evenbeat.core.durations import describe_duration, format_duration
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.preview import Preview, preview
-from evenbeat.core.schedules import parse
+from evenbeat.core.schedules import Schedule, parse
 from evenbeat.core.schedules.clockwork.instants import check_instant
+from evenbeat.core.schedules.clockwork.zones import check_zone
 from evenbeat.core.timetable import Timetable
 
 
@@ -29,12 +32,25 @@ def schedule(
 ) -> None:
     """Say in words what a schedule means, and list its next beats."""
     start = datetime.now(UTC) if since is None else read_instant(since)
-    rule = parse(f"{text} zone={tz}" if tz else text)
+    rule = read(text, tz)
     found = preview(Timetable(rule.seeded(name) if name else rule), start, count)
+    if tz and "zone" not in rule.allows:
+        found = replace(found, zone=check_zone(tz, "--tz"))
     if output is show.Format.JSON:
         show.json(as_json(found))
     else:
         tell(found, start)
+
+
+def read(text: str, tz: str | None) -> Schedule:
+    """The schedule, in the zone if it has one; an interval has none, and is only shown there."""
+    if tz is None:
+        return parse(text)
+    with suppress(InvalidInput):
+        rule = parse(text)
+        if "zone" not in rule.allows:
+            return rule
+    return parse(f"{text} zone={tz}")
 
 
 def read_instant(text: str) -> datetime:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shlex
 import signal
 import socket
@@ -118,7 +119,9 @@ class Service:
         # Another command finds the generated secret only if it is told where to look.
         is_told = self._settings.origins["data_dir"] == "keyword"
         place = f" --data-dir {shlex.quote(str(self._settings.data_dir))}" if is_told else ""
-        typer.echo(f"Make a token for it with: evenbeat token{place}")
+        # In a checkout `evenbeat` is on nobody's path: ./dev says how it is called there.
+        command = os.environ.get("DEV_COMMAND", "evenbeat")
+        typer.echo(f"Make a token for it with: {command} token{place}")
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:

@@ -127,6 +127,8 @@ def check_definition(definition: Definition) -> None:
         check_text(definition.name, "name")
         if not 1 <= len(definition.name) <= LONGEST_NAME:
             raise InvalidInput("name", f"must have 1 to {LONGEST_NAME} characters")
+        if not definition.name.strip():
+            raise InvalidInput("name", "must not be blank")
     if not 0 <= definition.priority <= HIGHEST_PRIORITY:
         raise InvalidInput("priority", f"must be from 0 to {HIGHEST_PRIORITY}")
     check_text(definition.kind, "kind")

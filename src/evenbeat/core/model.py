@@ -78,6 +78,7 @@ class AfterFailure(StrEnum):
 class Policy:
     """How a job is tried: how often, how long, and what happens when it goes wrong."""
 
+    # Faces that copy another scheduler have its default: /api/v1 asks for 4.
     max_attempts: int = 3
     backoff: Backoff = field(default_factory=Exponential)
     timeout: timedelta = timedelta(hours=1)

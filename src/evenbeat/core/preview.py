@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 
 from evenbeat.core.durations import describe_duration
 from evenbeat.core.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.schedules.clockwork.schedule import Schedule
 from evenbeat.core.schedules.clockwork.wall_clock import WallClock
-from evenbeat.core.schedules.clockwork.zones import Stretch, stretches_from
+from evenbeat.core.schedules.clockwork.zones import ELAPSED_TIME, Stretch, stretches_from
+from evenbeat.core.schedules.once import Once
 from evenbeat.core.timetable import Timetable
 
 _YEAR = timedelta(days=366)
@@ -30,6 +32,8 @@ def preview(timetable: Timetable, now: datetime, count: int) -> Preview:
     schedule = planned.schedule
     # `now` is planned as the instant it stands for, which is not later than itself.
     since = now if schedule.is_recurring else now - RESOLUTION
+    if isinstance(schedule, Once):
+        since = min(since, schedule.at - RESOLUTION)
     return Preview(
         kind=schedule.kind,
         words=planned.describe(),
@@ -37,8 +41,14 @@ def preview(timetable: Timetable, now: datetime, count: int) -> Preview:
         zone=schedule.options().zone or "UTC",
         beats=planned.next_beats(since, count),
         effective_period=planned.effective_period(now),
-        remark=clock_change(schedule, now) if isinstance(schedule, WallClock) else None,
+        remark=_remark(schedule, now),
     )
+
+
+def _remark(schedule: Schedule, now: datetime) -> str | None:
+    if isinstance(schedule, Once) and schedule.at < now:
+        return "This instant has passed: the job would run at once."
+    return clock_change(schedule, now) if isinstance(schedule, WallClock) else None
 
 
 def clock_change(schedule: WallClock, now: datetime) -> str | None:
@@ -70,6 +80,9 @@ def _effect(schedule: WallClock, stretch: Stretch) -> str:
         return "no beat falls into the change, and beats keep their time on the clock"
     shown = wall.strftime("%H:%M")
     if stretch.offset > stretch.before:
+        following = pattern.next_wall(max(edges) - RESOLUTION)
+        if dst == ELAPSED_TIME and following and following - max(edges) < max(edges) - min(edges):
+            return f"beats follow elapsed time, and go on at {following:%H:%M}"
         after = f"runs right after, at {max(edges):%H:%M}"
         return (
             f"{shown} does not exist that day, and {after if dst.gap == 'after' else 'is skipped'}"

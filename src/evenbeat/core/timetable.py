@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self, cast
 
+from evenbeat.core.coincidence import first_inside
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.schedules.clockwork.instants import (
     FIRST_INSTANT,
@@ -26,9 +27,6 @@ MAX_RUNS = 1_000_000_000
 MAX_BEATS = 10_000
 """How many beats may be listed at once."""
 
-# How many beats outside a window are looked at before there is said to be none inside: a year of
-# daily beats, in some 50 ms.
-MAX_MISSES = 370
 SAMPLE = 100
 
 
@@ -96,7 +94,7 @@ class Timetable:
         start = self.bounds.first
         if isinstance(self.schedule, Once):
             start = self.schedule.at
-        if self._inside(start - RESOLUTION) is None:
+        if self._next(start - RESOLUTION) is None:
             raise InvalidInput("window", "no beat of the schedule ever falls into it")
 
     def planned_at(self, instant: datetime) -> Self:
@@ -210,21 +208,13 @@ class Timetable:
         if window is None:
             return self.schedule.next_after(max(instant, floor))
         if window.outside == "skip":
-            return self._inside(max(instant, floor))
+            return first_inside(self.schedule, window, max(instant, floor), self.bounds.end)
         # What beat since the window closed waits for the opening, so look back to the closing.
         since = instant if window.is_open(instant) else window.closed_since(instant) - RESOLUTION
         beat = self.schedule.next_after(max(since, floor))
         if beat is None or window.is_open(beat):
             return beat
         return window.next_opening(beat)
-
-    def _inside(self, instant: datetime) -> datetime | None:
-        window, beat = self.window, self.schedule.next_after(instant)
-        for _ in range(MAX_MISSES):
-            if beat is None or beat >= self.bounds.end or window is None or window.is_open(beat):
-                return beat
-            beat = self.schedule.next_after(window.next_opening(beat) - RESOLUTION)
-        return None
 
     def _more_than(
         self, instants: list[datetime], start: datetime, end: datetime, runs_so_far: int

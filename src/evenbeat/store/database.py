@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import orjson
@@ -57,7 +58,24 @@ def availability() -> Generator[None]:
     try:
         yield
     except UNAVAILABLE as error:
-        raise StoreUnavailable(f"the database does not answer: {error or 'timed out'}") from error
+        raise StoreUnavailable(f"the database does not answer: {reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """What the driver says, but for what it says about itself after a connection was lost."""
+    is_about_itself = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
+    if is_about_itself and not isinstance(error, ValueError):
+        return "the connection was lost"
+    return str(error) or "timed out"
+
+
+def place_of(url: str) -> str:
+    """` at HOST:PORT`, or nothing where a stray character might make a password look like one."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    if not place or "@" in parts.path + parts.query + parts.fragment:
+        return ""
+    return f" at {place}" if ":" in place.rpartition("]")[2] else f" at {place}:5432"
 
 
 async def connect(url: str, *, is_patient: bool = False) -> Any:
@@ -74,7 +92,10 @@ async def connect(url: str, *, is_patient: bool = False) -> Any:
             server_settings=limits,
         )
     except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
-        raise StoreUnavailable(f"cannot connect to the database: {error or 'timed out'}") from error
+        raise StoreUnavailable(
+            f"cannot connect to the database{place_of(url)}: {reason(error)};"
+            " check EVENBEAT_DATABASE_URL"
+        ) from error
     with availability():
         await prepare(connection)
     return connection

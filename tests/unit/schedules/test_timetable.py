@@ -157,11 +157,39 @@ def test_windows_that_touch_are_one():
         ("sun 10:00", "mon-sat 09:00-17:00"),
         ("every 1d phase=3h", "09:00-10:00"),
         ("once 2026-11-04T03:00Z", "09:00-10:00"),
+        ("0 0 29 2 *", "22:00-23:00"),
+        ("daily 12:00 Europe/London", "00:00-06:00 America/New_York"),
+        ("daily 02:30 Europe/Rome dst=skip/once", "03:00-03:01 Europe/Rome"),
+        ("every 1h phase=30m", "09:00-09:15 Europe/Berlin"),
     ],
 )
 def test_a_window_that_admits_no_beat_is_refused(schedule: str, window: str):
     with pytest.raises(InvalidInput, match="window: no beat"):
         timetable(schedule, f"{window} outside=skip")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "window", "first"),
+    [
+        # A minute earlier each day: three years pass before it comes around.
+        ("every 1439m phase=884m", "00:00-00:30", "2003-11-11T00:29Z"),
+        ("every 86399s phase=1h", "20:30-20:31", "2014-03-11T20:30:59Z"),
+        ("0 0 29 2 *", "mon 00:00-01:00", "2016-02-29T00:00Z"),
+        # Only right after the leap, and only where the clock leaps.
+        ("daily 02:30 Europe/Rome", "03:00-03:01 Europe/Rome", "2000-03-26T01:00Z"),
+        # Only in the repeated hour, through which the window stays open.
+        ("every 1d phase=85m", "02:45-03:00 Europe/Rome", "2000-10-29T01:25Z"),
+        ("every 1d phase=30m", "00:00-01:00 Europe/London", "2000-01-01T00:30Z"),
+    ],
+)
+def test_a_beat_that_is_rarely_inside_is_found(schedule: str, window: str, first: str):
+    table = timetable(schedule, f"{window} outside=skip")
+    assert table.next_after(at("2000-01-01T00:00Z")) == at(first)
+
+
+def test_a_leap_day_on_a_monday_comes_again_after_a_century_without_one():
+    table = timetable("0 0 29 2 *", "mon 00:00-01:00 outside=skip")
+    assert table.next_after(at("2072-03-01T00:00Z")) == at("2112-02-29T00:00Z")
 
 
 def test_a_window_waits_for_what_is_not_decided_yet():

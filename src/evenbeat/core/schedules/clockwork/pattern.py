@@ -4,8 +4,9 @@ cronsim is given wall-clock times without a zone: clock changes are decided in o
 every kind of schedule, and it is not here.
 """
 
+from bisect import bisect_left
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from copy import copy
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -19,6 +20,9 @@ from evenbeat.core.schedules.clockwork.zones import ELAPSED_TIME, FIXED_TIMES, D
 FIELD = "schedule.cron"
 # Crontabs say */60 and mean "once an hour"; beyond three digits it is a slip.
 LONGEST_STEP = 999
+
+_SECOND = timedelta(seconds=1)
+_DAY = 86_400
 
 _START = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall-clock time has no zone
 
@@ -42,7 +46,7 @@ _HELP = {
 class Pattern:
     """A set of wall-clock times, whole seconds, without an end."""
 
-    __slots__ = ("_average", "_sim", "dst")
+    __slots__ = ("_average", "_minutes", "_seconds", "_sim", "dst")
 
     def __init__(self, expression: str) -> None:
         self._sim = _parse(expression)
@@ -50,7 +54,9 @@ class Pattern:
         minute, hour = self._sim.parts[1], self._sim.parts[2]
         is_wildcard = minute.startswith("*") or hour.startswith("*")
         self.dst = ELAPSED_TIME if is_wildcard else FIXED_TIMES
-        if not any(map(self._sim.match_day, self._days_of_cycle())):
+        self._minutes = sorted(60 * h + m for h in self._sim.hours for m in self._sim.minutes)
+        self._seconds = sorted(self._sim.seconds)
+        if not self._has_day(range(7)):
             raise InvalidInput(FIELD, f"{expression!r} names a day that never comes")
 
     def next_wall(self, wall: datetime) -> datetime | None:
@@ -68,6 +74,41 @@ class Pattern:
             self._average = _LENGTH_OF_CYCLE / (days * times)
         return self._average
 
+    def falls_into(self, spans: Iterable[tuple[int, int]]) -> bool:
+        """Whether any time ever falls into these spans of the week: seconds from Monday, length."""
+        weekdays = {
+            day % 7
+            for start, length in spans
+            for day in range(start // _DAY, (start + length - 1) // _DAY + 1)
+            if self._has_second(max(start - day * _DAY, 0), start + length - day * _DAY)
+        }
+        return self._has_day(weekdays)
+
+    def has_time(self, wall: datetime, length: timedelta) -> bool:
+        """Whether a time of day of the pattern comes within the length, on whatever day."""
+        start = wall.hour * 3600 + wall.minute * 60 + wall.second
+        end = start + length // _SECOND + 1
+        return self._has_second(start, end) or self._has_second(0, end - _DAY)
+
+    def _has_second(self, start: int, end: int) -> bool:
+        """Whether a time of day is not earlier than the start and before the end, in seconds."""
+        minute, second = divmod(start, 60)
+        place = bisect_left(self._minutes, minute)
+        if place < len(self._minutes) and self._minutes[place] == minute:
+            later = bisect_left(self._seconds, second)
+            if later < len(self._seconds):
+                return minute * 60 + self._seconds[later] < end
+            place += 1
+        return place < len(self._minutes) and self._minutes[place] * 60 + self._seconds[0] < end
+
+    def _has_day(self, weekdays: Collection[int]) -> bool:
+        """Whether a day of the pattern is ever one of these days of the week."""
+        return any(
+            day.weekday() in weekdays and self._sim.match_day(day)
+            for month in self._sim.months
+            for day in _kinds_of_days(month)
+        )
+
     def explain(self) -> str:
         return self._sim.explain()
 
@@ -80,6 +121,15 @@ class Pattern:
 def _days_of(month: int) -> tuple[date, ...]:
     return tuple(
         date(year, month, day + 1) for year in _CYCLE for day in range(monthrange(year, month)[1])
+    )
+
+
+@lru_cache(maxsize=12)
+def _kinds_of_days(month: int) -> tuple[date, ...]:
+    """The days of every form the month can have: by its length, and the weekday it begins with."""
+    years = {monthrange(year, month): year for year in _CYCLE}
+    return tuple(
+        date(year, month, day + 1) for (_, length), year in years.items() for day in range(length)
     )
 
 

@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
 
 from evenbeat.core.durations import plain_text
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.schedules.clockwork.changes import (
+    changes_in,
+    file_of,
+    offset_at,
+    zone_of,
+)
 from evenbeat.core.schedules.clockwork.instants import LAST_INSTANT
 
 MAX_ZONE = 64
@@ -99,16 +104,22 @@ class Stretch:
 def check_zone(name: Any, field: str = "schedule.zone") -> str:
     """The name, if it is one of the zone database."""
     text = plain_text(name, field)
-    if len(text) <= MAX_ZONE and not text.startswith(_NOT_ZONES):
-        try:
-            _load(text)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            pass
-        else:
-            return text
+    if _is_zone(text):
+        return text
     raise InvalidInput(
         field, f"{text[:MAX_ZONE]!r} is not a known time zone; write for example Europe/Berlin"
     )
+
+
+@lru_cache(maxsize=1024)
+def _is_zone(name: str) -> bool:
+    if len(name) > MAX_ZONE or name.startswith(_NOT_ZONES):
+        return False
+    try:
+        # zoneinfo takes 40 ms for the first name that it does not find.
+        return file_of(name) is not None and bool(zone_of(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
 
 
 def stretches_from(instant: datetime, zone: str) -> Iterator[Stretch]:
@@ -130,45 +141,13 @@ def instant_of(wall: datetime, zone: str) -> datetime:
 
 def wall_of(instant: datetime, zone: str) -> datetime:
     """What the clocks of the zone show at the instant."""
-    return instant.astimezone(_load(zone)).replace(tzinfo=None)
-
-
-@lru_cache(maxsize=1024)
-def _load(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+    return instant.astimezone(zone_of(zone)).replace(tzinfo=None)
 
 
 @lru_cache(maxsize=4096)
 def _stretches(zone: str, year: int) -> tuple[Stretch, ...]:
     begin, end = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
-    cuts = [begin, *_changes(zone, begin, end), end]
-    return tuple(
-        Stretch(start, stop, _offset(zone, start), _offset(zone, start - _SECOND))
-        for start, stop in pairwise(cuts)
-    )
-
-
-def _changes(zone: str, begin: datetime, end: datetime) -> Iterator[datetime]:
-    # zoneinfo keeps its table of changes to itself, so they are found by looking once a day;
-    # no zone has changed twice within a day.
-    day, offset = begin, _offset(zone, begin)
-    while day < end:
-        next_day = min(day + _DAY, end)
-        next_offset = _offset(zone, next_day)
-        if next_offset != offset:
-            change = _bisect(zone, day, next_day)
-            if change < end:
-                yield change
-        day, offset = next_day, next_offset
-
-
-def _bisect(zone: str, low: datetime, high: datetime) -> datetime:
-    offset = _offset(zone, low)
-    while high - low > _SECOND:
-        middle = low + (high - low) // (2 * _SECOND) * _SECOND
-        low, high = (middle, high) if _offset(zone, middle) == offset else (low, middle)
-    return high
-
-
-def _offset(zone: str, instant: datetime) -> timedelta:
-    return instant.astimezone(_load(zone)).utcoffset() or timedelta(0)
+    # The begin itself may be a change, and is a cut already.
+    cuts = [begin, *(at for at in changes_in(zone, year) if at > begin), end]
+    offsets = [offset_at(zone, at) for at in (begin - _SECOND, *cuts[:-1])]
+    return tuple(map(Stretch, cuts, cuts[1:], offsets[1:], offsets))
