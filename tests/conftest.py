@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from evenbeat.config import Settings, load
@@ -20,6 +21,10 @@ from evenbeat.web.tokens import Role, make_token
 from tests.support import databases
 from tests.support.databases import Clock
 from tests.support.processes import Api, Process
+
+# Speed is measured in bench/, never by a test that may share its machine.
+hypothesis.settings.register_profile("evenbeat", deadline=None)
+hypothesis.settings.load_profile("evenbeat")
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
