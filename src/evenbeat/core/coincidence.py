@@ -54,9 +54,11 @@ class _Week:
                 spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
             else:
                 spans.append((start, end))
-        self.spans = tuple((start, end - start) for start, end in spans if start >= 0)
-        # From the week before, for what is open over Sunday night, to the week after.
-        self._starts = [start for start, _ in spans] + [spans[0][0] % _WEEK + _WEEK]
+        # Each span once, where it starts in this week. One that never ends starts in no week.
+        is_always_open = any(end - start >= _WEEK for start, end in spans)
+        here = ((start, end - start) for start, end in spans if 0 <= start < _WEEK)
+        self.spans = ((0, _WEEK),) if is_always_open else tuple(here)
+        self._starts = [start for start, _ in spans]
         self._ends = [end for _, end in spans]
 
     def is_open(self, wall: datetime) -> bool:
@@ -88,7 +90,8 @@ def _places(window: Window) -> Iterator[tuple[int, int]]:
     for span in window.spans:
         opens, closes = ((wall - _MONDAY) // RESOLUTION for wall in span.on(_MONDAY))
         for day in span.days:
-            for week in (-_WEEK, 0):
+            # Of the week before for what is open over Sunday night, of the next for what follows.
+            for week in (-_WEEK, 0, _WEEK):
                 yield week + day * _DAY + opens, week + day * _DAY + closes
 
 

@@ -297,3 +297,30 @@ def test_a_window_lengthens_the_average_distance():
     assert windowed is not None
     assert timedelta(minutes=110) < windowed < timedelta(minutes=130)
     assert timetable("now").effective_period(NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("schedule", "window", "beats"),
+    [
+        # Spans that meet, over Sunday night and all around the week.
+        ("hourly :30", "00:00-00:01, 00:01-00:00", ("2026-11-04T12:30Z", "2026-11-04T13:30Z")),
+        (
+            "every 1h phase=30m",
+            "00:00-12:00, 12:00-00:00",
+            ("2026-11-04T12:30Z", "2026-11-04T13:30Z"),
+        ),
+        (
+            "daily 08:00",
+            "sun 22:00-06:00, mon 06:00-12:00",
+            ("2026-11-09T08:00Z", "2026-11-16T08:00Z"),
+        ),
+        (
+            "every 1d phase=8h",
+            "sun 22:00-06:00, mon 06:00-12:00",
+            ("2026-11-09T08:00Z", "2026-11-16T08:00Z"),
+        ),
+    ],
+)
+def test_spans_that_meet_are_one(schedule: str, window: str, beats: tuple[str, ...]):
+    table = timetable(schedule, f"{window} outside=skip")
+    assert table.next_beats(NOON, 2) == tuple(map(at, beats))
