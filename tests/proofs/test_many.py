@@ -26,6 +26,7 @@ async def test_ten_nodes_with_100_runs_at_once(fleet: Fleet) -> None:
 
 
 async def test_10000_jobs_after_a_day_of_downtime_drain_within_their_limits(fleet: Fleet) -> None:
+    deadlocks = await fleet.deadlocks()
     day = {"every": timedelta(hours=1), "since": timedelta(days=1)}
     await fleet.add(8_000, **day)
     for number in range(20):
@@ -40,5 +41,5 @@ async def test_10000_jobs_after_a_day_of_downtime_drain_within_their_limits(flee
     assert await fleet.value(completed) == 10_000
     assert await fleet.value(missed) == 10_000
     assert await fleet.breaches() == []
-    assert await fleet.deadlocks() == 0
+    assert await fleet.deadlocks() == deadlocks
     print(f"\na day's downtime: 10,000 jobs, 2,000 of them in groups, drained in {spent:.1f} s")
