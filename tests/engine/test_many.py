@@ -210,4 +210,5 @@ async def test_a_node_works_without_notifications(workshop: Workshop) -> None:
         await jobs.insert(
             workshop.database, written, uid=uid, state=State.PENDING, first_beat=START
         )
-        await workshop.closed(await jobs.by_uid(workshop.database, uid))
+        run = await workshop.closed(await jobs.by_uid(workshop.database, uid))
+    assert run.state is RunState.COMPLETED

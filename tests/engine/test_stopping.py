@@ -114,3 +114,5 @@ async def test_a_claim_whose_answer_was_lost_is_found_after_the_connection_broke
 async def test_an_idle_node_stops_at_once(workshop: Workshop, drain: timedelta) -> None:
     async with workshop.node(Does(Done()), drain_timeout=drain) as stopping:
         stopping.set()
+    living = "select count(*) from evenbeat.node where dead_at is null"
+    assert await workshop.value(living) == 0

@@ -36,14 +36,15 @@ def read_datetime(value: Any, field: str) -> datetime:
     if isinstance(value, datetime):
         return value
     text = plain_text(value, field).strip()
-    try:
-        if len(text) > len("YYYY-MM-DD"):
-            return datetime.fromisoformat(text)
-    except ValueError:
-        pass
-    raise InvalidInput(
+    unreadable = InvalidInput(
         field, f"{text!r} is not a date and time; write for example 2026-12-01T08:00:00Z"
     )
+    if len(text) <= len("YYYY-MM-DD"):
+        raise unreadable
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise unreadable from None
 
 
 def read_instant(value: Any, field: str) -> datetime:

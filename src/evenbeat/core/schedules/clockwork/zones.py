@@ -139,11 +139,6 @@ def instant_of(wall: datetime, zone: str) -> datetime:
     return wall.replace(tzinfo=UTC)
 
 
-def wall_of(instant: datetime, zone: str) -> datetime:
-    """What the clocks of the zone show at the instant."""
-    return instant.astimezone(zone_of(zone)).replace(tzinfo=None)
-
-
 @lru_cache(maxsize=4096)
 def _stretches(zone: str, year: int) -> tuple[Stretch, ...]:
     begin, end = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
