@@ -10,7 +10,8 @@ from bench.support.processes import program
 from bench.support.server import fresh, until
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import ENGINE, prepare
+from evenbeat.store.database import ENGINE
+from evenbeat.store.route import prepared
 from evenbeat.store.statements import load
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -83,7 +84,7 @@ async def cost_of_a_group(running: EmbeddedServer) -> dict[str, float]:
 
 async def engine_connection(url: str) -> asyncpg.Connection:
     connection = await asyncpg.connect(url, server_settings=ENGINE)
-    await prepare(connection)
+    await prepared(connection)
     return connection
 
 

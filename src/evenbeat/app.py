@@ -39,7 +39,12 @@ class Evenbeat:
         url = await self.start_database()
         if migrated:
             await migrate.migrate(url)
-        database = Database(url, clock=self.settings.clock, pool_size=self.settings.pool_size)
+        database = Database(
+            url,
+            clock=self.settings.clock,
+            pool_size=self.settings.pool_size,
+            pooler=self.settings.pooler,
+        )
         await database.open()
         self._database = database
         self.jobs = Jobs(database, self.registry)
@@ -88,6 +93,7 @@ class Evenbeat:
             clock=self.settings.clock,
             pool_size=ENGINE_POOL,
             is_for_engine=True,
+            pooler=self.settings.pooler,
         )
         await pool.open()
         try:

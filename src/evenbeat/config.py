@@ -90,6 +90,9 @@ class Settings(BaseModel):
     database_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
         None, description="external PostgreSQL, 15 or newer; unset: the embedded server"
     )
+    pooler: Literal["auto", "on", "off"] = Field(
+        "auto", description="whether a pooler stands before the database; auto: found out"
+    )
     data_dir: Path = Field(
         Path(".evenbeat"), description="home of the embedded server and of generated secrets"
     )

@@ -20,7 +20,8 @@ from evenbeat.store.nodes import Lane
 LARGEST_CLAIM = 500
 # Something is due that cannot be had, since its row is locked: worth a pause, not a spin.
 DENIED = timedelta(milliseconds=50)
-# A statement whose answer was lost may still be under way; the server ends it after 30 seconds.
+# A statement whose answer was lost may still be under way: the server ends it after 4.5 seconds,
+# but lets its commit wait for a standby.
 LAST_DOUBT = 35.0
 UNHEARD = HandedBack("the answer to the claim was lost")
 NOW = timedelta(0)

@@ -81,7 +81,7 @@ class Node:
             recording.cancel()
 
     async def _listen(self) -> None:
-        await listen(self._database.url, self._claimer.bell)
+        await listen(self._database.route, self._claimer.bell)
 
     async def _claim_and_wait(self) -> None:
         await self._claimer.bell.wait(await self._claimer.turn())
@@ -218,7 +218,7 @@ async def live_once(
     node = Node(database, registry, settings, node_id)
     loop = asyncio.get_running_loop()
     keeper = Keeper(
-        database.url,
+        database.route,
         node_id=node_id,
         lease_duration=settings.lease_duration,
         on_death=lambda: loop.call_soon_threadsafe(node.is_dead.set),

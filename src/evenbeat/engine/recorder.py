@@ -80,46 +80,60 @@ class Recorder:
         await self._is_idle.wait()
 
     async def _persist(self, batch: list[Ended]) -> None:
+        is_in_doubt = False
         while True:
             try:
-                return await self.write(batch)
+                return await self.write(batch, is_in_doubt=is_in_doubt)
             except TROUBLE as error:
-                # The tokens still fence: trying again cannot write a run twice.
+                # The tokens still fence: trying again cannot write a run twice. But it may have
+                # been written just now, and only the answer was lost.
+                is_in_doubt = True
                 tell_failure(error)
                 await asyncio.sleep(RETRY_AFTER)
 
-    async def write(self, batch: Sequence[Ended]) -> None:
-        """Write the ends of these runs. One that cannot be stored does not keep back the others."""
+    async def write(self, batch: Sequence[Ended], *, is_in_doubt: bool = False) -> None:
+        """Write the ends of these runs. One that cannot be stored does not keep back the others.
+
+        In doubt are those that may have been written by a try whose answer was lost.
+        """
         try:
-            await self._write_together(batch)
+            await self._write_together(batch, is_in_doubt)
         except UNSTORABLE:
             for ended in batch:
-                await self._write_alone(ended)
+                await self._write_alone(ended, is_in_doubt)
 
-    async def _write_alone(self, ended: Ended) -> None:
+    async def _write_alone(self, ended: Ended, is_in_doubt: bool) -> None:
         """As it was reported, or else as a failed run, or else by stopping the job."""
         try:
-            return await self._write_together([ended])
+            return await self._write_together([ended], is_in_doubt)
         except UNSTORABLE as error:
             why = in_words(error, "the end of the run cannot be stored")
         try:
-            await self._write_together([replace(ended, outcome=Failed(why))])
+            await self._write_together([replace(ended, outcome=Failed(why))], is_in_doubt)
         except UNSTORABLE:
             held = ended.claimed
             broken = Broken(held.id, held.uid, held.run, held.plan_version, why)
-            await self._write_together([replace(ended, claimed=broken)])
+            await self._write_together([replace(ended, claimed=broken)], is_in_doubt)
 
-    async def _write_together(self, batch: Sequence[Ended]) -> None:
+    async def _write_together(self, batch: Sequence[Ended], is_in_doubt: bool) -> None:
         """Settle a batch by the database's clock, and tell what came of each run."""
         now = await self.watch.now()
         settled = [Settled(ended.claimed, judge(ended, now), ended.duration) for ended in batch]
         failpoint.reach("before_complete")
         written = await leases.complete(self._database, settled)
         failpoint.reach("completed")
+        if is_in_doubt:
+            written = await self._with_unheard(settled, written)
         tell_all(settled, written)
         if written.group_ids:
             failpoint.reach("before_unpark")
             await self._unpark(written)
+
+    async def _with_unheard(self, batch: Sequence[Settled], written: Written) -> Written:
+        """Along with what an earlier try had written already, which is found by looking."""
+        missing = [each for each in batch if each.claimed.run.id not in written.run_ids]
+        unheard = await leases.already_written(self._database, missing) if missing else frozenset()
+        return replace(written, run_ids=written.run_ids | unheard)
 
     async def _unpark(self, written: Written) -> None:
         try:

@@ -31,6 +31,7 @@ POSTGRES_NOT_RESTARTED: Final = "PostgreSQL not restarted"
 NODE_JOINED: Final = "Node joined"
 NODE_LEFT: Final = "Node left"
 NODE_LOST: Final = "Node is dead, its runs are taken over"
+POLLING: Final = "Behind a pooler: polling, since no notification comes through"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
 

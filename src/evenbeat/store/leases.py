@@ -166,6 +166,18 @@ async def complete(session: Session, batch: Sequence[Settled]) -> Written:
     return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
 
 
+async def already_written(session: Session, batch: Sequence[Settled]) -> frozenset[int]:
+    """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
+    rows = await session.fetch(SQL["ends"], run_ids=[each.claimed.run.id for each in batch])
+    ends = {(row["id"], row["job_id"], row["state"], row["error_class"]) for row in rows}
+    return frozenset(each.claimed.run.id for each in batch if end_of(each) in ends)
+
+
+def end_of(settled: Settled) -> tuple[int, int, bytes, str | None]:
+    held, verdict = settled.claimed, settled.verdict
+    return held.run.id, held.id, CODE_OF_RUN_STATE[verdict.run_state], verdict.error_class
+
+
 async def with_definitions(
     session: Session, rows: list[tuple[Any, int]], definitions: Definitions
 ) -> list[Held]:

@@ -460,3 +460,9 @@ select
     array_agg(moved.run_id) as run_ids,
     array_agg(distinct moved.group_id) filter (where moved.group_id is not null) as group_ids
 from moved;
+
+-- name: ends
+-- How these runs ended, if they did: for whoever wrote the end and never heard the answer.
+select run.id, run.job_id, run.state, run.error_class
+from evenbeat.run
+where run.id = any (:run_ids::bigint[]);
