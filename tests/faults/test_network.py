@@ -19,6 +19,8 @@ from tests.support.databases import Clock
 from tests.support.network import Network
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("rules")
+
 LIMIT = 5.0
 # The machine may be busy with something else.
 MACHINE = 1.5
