@@ -1,6 +1,7 @@
 """The recorder: writes how runs ended, in batches, and never gives one up."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from evenbeat.store.leases import Broken, Held, Settled, Written
 
 LARGEST_BATCH = 500
 RETRY_AFTER = 0.5
+LOOK_AGAIN = 1.0
 
 # The fault of what is written.
 UNSTORABLE = (
@@ -29,6 +31,8 @@ UNSTORABLE = (
 )
 # All else that PostgreSQL may say passes: a deadlock, a time limit, a server that is read-only.
 TROUBLE = (StoreUnavailable, asyncpg.PostgresError)
+# Somebody's open transaction may hold the row of a job.
+HELD_UP = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Recorder:
         self._database = database
         self._on_recorded = on_recorded
         self._ended: list[Ended] = []
+        # Those whose job is held by somebody else's open transaction.
+        self._held_up: list[Ended] = []
         self._has_ended = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -62,24 +68,54 @@ class Recorder:
     async def run(self) -> None:
         """Write until cancelled; whatever becomes of a batch, the next one is written."""
         while True:
-            await self._has_ended.wait()
-            batch, self._ended = self._ended[:LARGEST_BATCH], self._ended[LARGEST_BATCH:]
+            batch, left = await self._next_batch(), list[Ended]()
             try:
-                await self._persist(batch)
+                left = await self._persist(batch)
             except Exception as error:
                 tell_failure(error)
+            self._held_up += left
             for ended in batch:
-                self.in_hand.pop(ended.claimed.run.id, None)
+                if ended not in left:
+                    self.in_hand.pop(ended.claimed.run.id, None)
             if not self._ended:
                 self._has_ended.clear()
+            if not self._ended and not self._held_up:
                 self._is_idle.set()
             self._on_recorded()
+
+    async def _next_batch(self) -> list[Ended]:
+        while True:
+            if self._held_up:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._has_ended.wait(), LOOK_AGAIN)
+                await self._look_after_held_up()
+            else:
+                await self._has_ended.wait()
+            if self._ended:
+                batch, self._ended = self._ended[:LARGEST_BATCH], self._ended[LARGEST_BATCH:]
+                return batch
+
+    async def _look_after_held_up(self) -> None:
+        """Let those come again whose job is held by nobody any more."""
+        try:
+            free, self._held_up = await self._sorted_by_locks(self._held_up)
+        except TROUBLE as error:
+            tell_failure(error)
+        else:
+            self._ended += free
+
+    async def _sorted_by_locks(self, batch: Sequence[Ended]) -> tuple[list[Ended], list[Ended]]:
+        """Those that nobody else holds, and those that somebody does."""
+        unlocked = await leases.unlocked(self._database, [each.claimed.id for each in batch])
+        free = [each for each in batch if each.claimed.id in unlocked]
+        return free, [each for each in batch if each.claimed.id not in unlocked]
 
     async def drain(self) -> None:
         """Return when everything that was added has been written."""
         await self._is_idle.wait()
 
-    async def _persist(self, batch: list[Ended]) -> None:
+    async def _persist(self, batch: list[Ended]) -> list[Ended]:
+        """Says which ones are left, as `write` does."""
         is_in_doubt = False
         while True:
             try:
@@ -91,16 +127,28 @@ class Recorder:
                 tell_failure(error)
                 await asyncio.sleep(RETRY_AFTER)
 
-    async def write(self, batch: Sequence[Ended], *, is_in_doubt: bool = False) -> None:
+    async def write(self, batch: Sequence[Ended], *, is_in_doubt: bool = False) -> list[Ended]:
         """Write the ends of these runs. One that cannot be stored does not keep back the others.
 
-        In doubt are those that may have been written by a try whose answer was lost.
+        Nor does one whose job is held by a stranger's transaction: such ones are left, and come
+        back. In doubt are those that may have been written by a try whose answer was lost.
         """
         try:
             await self._write_together(batch, is_in_doubt)
         except UNSTORABLE:
             for ended in batch:
                 await self._write_alone(ended, is_in_doubt)
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, HELD_UP):
+                raise
+            free, left = await self._sorted_by_locks(batch)
+            if not left:
+                raise
+            tell_failure(error)
+            if free:
+                await self._write_together(free, is_in_doubt)
+            return left
+        return []
 
     async def _write_alone(self, ended: Ended, is_in_doubt: bool) -> None:
         """As it was reported, or else as a failed run, or else by stopping the job."""

@@ -166,6 +166,12 @@ async def complete(session: Session, batch: Sequence[Settled]) -> Written:
     return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
 
 
+async def unlocked(session: Session, job_ids: Sequence[int]) -> set[int]:
+    """Which of these jobs nobody holds in an open transaction."""
+    rows = await session.fetch(SQL["unlocked"], job_ids=list(job_ids))
+    return {row["id"] for row in rows}
+
+
 async def already_written(session: Session, batch: Sequence[Settled]) -> frozenset[int]:
     """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
     rows = await session.fetch(SQL["ends"], run_ids=[each.claimed.run.id for each in batch])

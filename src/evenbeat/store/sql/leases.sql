@@ -466,3 +466,11 @@ from moved;
 select run.id, run.job_id, run.state, run.error_class
 from evenbeat.run
 where run.id = any (:run_ids::bigint[]);
+
+-- name: unlocked
+-- Which of these jobs can be written now: the others are held by somebody's open transaction.
+select pulse.id
+from evenbeat.pulse
+where pulse.id = any (:job_ids::bigint[])
+order by pulse.id
+for no key update skip locked;
