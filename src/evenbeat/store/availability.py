@@ -46,15 +46,16 @@ def availability() -> Generator[None]:
 
 
 def in_words(error: Exception) -> str:
+    why = reason(error)
     match error:
         case asyncpg.DiskFullError():
-            return f"the database's disk is full: {error}"
+            return f"the database's disk is full: {why}"
         case asyncpg.ReadOnlySQLTransactionError():
-            return f"the database takes no writes, since it is a standby or read-only: {error}"
+            return f"the database takes no writes, since it is a standby or read-only: {why}"
         case _ if isinstance(error, BUSY):
-            return f"the database cannot do this now: {error}"
+            return f"the database cannot do this now: {why}"
         case _:
-            return f"the database does not answer: {reason(error)}"
+            return f"the database does not answer: {why}"
 
 
 def reason(error: Exception) -> str:
@@ -63,7 +64,8 @@ def reason(error: Exception) -> str:
     is_telling = isinstance(error, ValueError | asyncpg.TargetServerAttributeNotMatched)
     if is_about_itself and not is_telling:
         return "the connection was lost"
-    return str(error) or "timed out"
+    # What comes in further lines are hints for whoever looks after the server: its log has them.
+    return str(error).partition("\n")[0] or "timed out"
 
 
 def is_spoilt(error: BaseException) -> bool:
