@@ -103,7 +103,8 @@ async def claim_time(connection: asyncpg.Connection) -> float:
     node_id = await connection.fetchval(join.text("database"), *join.arguments(node))
     lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
     claim = LEASES["claim_due"]
-    wanted = {"node_id": node_id, "token": 1, "lane_ids": lanes, "places": [DUE] * len(lanes)}
+    places = [DUE] * len(lanes)
+    wanted = {"node_id": node_id, "token": 1, "lane_ids": lanes, "places": places, "since": []}
     statement = await connection.prepare(claim.text("database"))
     times: list[float] = []
     for _ in range(REPEATS):

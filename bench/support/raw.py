@@ -43,7 +43,7 @@ async def main() -> None:
     print("joined", flush=True)
     while True:
         token = secrets.randbits(62)
-        wanted = {"node_id": node_id, "token": token, "lane_ids": lanes}
+        wanted = {"node_id": node_id, "token": token, "lane_ids": lanes, "since": []}
         rows = await claiming.fetch(*claim.arguments(wanted | {"places": [batch] * len(lanes)}))
         if not rows:
             await asyncio.sleep(0.01)

@@ -57,16 +57,16 @@ async def test_a_node_that_dies_with_a_held_job_is_reaped_of_the_others(
     workshop: Workshop, stranger: Any
 ) -> None:
     held, other = [await workshop.add() for _ in range(2)]
-    gate = Gate()
+    gate, holding = Gate(), stranger.transaction()
     async with workshop.node(Does(gate)):
         for job in (held, other):
             await workshop.started(job)
-        async with stranger.transaction():
-            await stranger.execute(HOLD, held.id)
-            await workshop.fetch("update evenbeat.node set alive_until = joined_at")
-            async with workshop.node(Does(Done())):
-                assert (await workshop.closed(other, 2)).state is RunState.COMPLETED
-                assert [run.state for run in await workshop.runs(held)] == [RunState.RUNNING]
-        # Whoever still has the token may write the end, as long as nobody has taken it over.
+        await holding.start()
+        await stranger.execute(HOLD, held.id)
+        await workshop.fetch("update evenbeat.node set alive_until = joined_at")
+        async with workshop.node(Does(Done())):
+            assert (await workshop.closed(other, 2)).state is RunState.COMPLETED
+            assert [run.state for run in await workshop.runs(held)] == [RunState.RUNNING]
+            await holding.rollback()
+            assert (await workshop.closed(held, 2)).state is RunState.COMPLETED
         gate.open.set()
-        assert (await workshop.closed(held)).state is RunState.COMPLETED

@@ -1,4 +1,4 @@
-"""Behind pgbouncer in transaction mode: found out by looking, and nothing is missed but the wake-up."""
+"""Behind pgbouncer in transaction mode: found out by looking, and everything works but the bell."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -122,8 +122,10 @@ async def test_the_runs_of_a_dead_node_are_taken_over_behind_a_pooler(
 async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_path: Path) -> None:
     own_server.ensure_running()
     await databases.create(own_server.url("postgres"), "pooled")
-    async with network(own_server.url("pooled")) as wire:
-        async with pooler(wire.url, tmp_path, free_port()) as bouncer:
-            assert await migrate.migrate(bouncer.url) == list(migrate.known_migrations())
-            assert (await migrate.status(bouncer.url)).is_current
-            assert await migrate.rollback(bouncer.url) == [migrate.known_migrations()[-1]]
+    async with (
+        network(own_server.url("pooled")) as wire,
+        pooler(wire.url, tmp_path, free_port()) as bouncer,
+    ):
+        assert await migrate.migrate(bouncer.url) == list(migrate.known_migrations())
+        assert (await migrate.status(bouncer.url)).is_current
+        assert await migrate.rollback(bouncer.url) == [migrate.known_migrations()[-1]]

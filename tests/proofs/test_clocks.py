@@ -26,7 +26,11 @@ def hour_off(sign: str) -> dict[str, str]:
     """The wall clock alone: durations are measured by another one, which no setting moves."""
     program("faketime", "faketime")
     [library] = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
-    return {"LD_PRELOAD": str(library), "FAKETIME": f"{sign}1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME": f"{sign}1h",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 async def test_nodes_whose_clocks_are_an_hour_off_keep_every_beat(fleet: Fleet) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -51,32 +51,37 @@ class Disk:
 
 
 @pytest.fixture
-async def on_small_disk(home: Path) -> AsyncIterator[tuple[Fleet, EmbeddedServer, Disk]]:
-    disk = home / "disk"
-    disk.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=220m,mode=0755", "tmpfs", disk]
+def small_disk(home: Path) -> Iterator[Disk]:
+    place = home / "disk"
+    place.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=220m,mode=0755", "tmpfs", place]
     if os.geteuid() != 0 or subprocess.run(mounting, check=False).returncode != 0:
         pytest.skip("needs root, to make a small disk with mount -t tmpfs")
-    server = EmbeddedServer(disk / "postgres", settings=SMALL)
-    try:
-        server.acquire()
-        await migrate.migrate(server.url())
-        database = Database(server.url())
-        await database.open()
-        fleet = Fleet(database, environ_for(server.url(), home), home)
-        yield fleet, server, Disk(disk)
-        fleet.clear()
-        await database.close()
-        server.release()
-    finally:
-        stop_for_certain(disk / "postgres")
-        subprocess.run(["umount", "-l", disk], check=True)
+    yield Disk(place)
+    stop_for_certain(place / "postgres")
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+async def on_small_disk(
+    small_disk: Disk, home: Path
+) -> AsyncIterator[tuple[Fleet, EmbeddedServer]]:
+    server = EmbeddedServer(small_disk.place / "postgres", settings=SMALL)
+    server.acquire()
+    await migrate.migrate(server.url())
+    database = Database(server.url())
+    await database.open()
+    fleet = Fleet(database, environ_for(server.url(), home), home)
+    yield fleet, server
+    fleet.clear()
+    await database.close()
+    server.release()
 
 
 async def test_a_full_disk_is_told_and_survived(
-    on_small_disk: tuple[Fleet, EmbeddedServer, Disk], client: Callable[..., Api]
+    on_small_disk: tuple[Fleet, EmbeddedServer], small_disk: Disk, client: Callable[..., Api]
 ) -> None:
-    fleet, server, disk = on_small_disk
+    (fleet, server), disk = on_small_disk, small_disk
     supervising = asyncio.ensure_future(server.supervise())
     processes = await fleet.start(2)
     more = {"EVENBEAT_PORT": "0", "EVENBEAT_JWT_SECRET": SECRET}
@@ -117,7 +122,7 @@ async def test_a_full_disk_is_told_and_survived(
     assert await fleet.breaches() == []
     for job in acknowledged:
         assert await fleet.value("select count(*) from evenbeat.job where uid::text = $1", job) == 1
-    print(f"\ndisk full: {refusal[:100]!r}; jobs added again {resumed_after:.1f} s after there was room")
+    print(f"\ndisk full: {refusal!r}; jobs added {resumed_after:.1f} s after there was room again")
 
 
 async def has_done_all(fleet: Fleet) -> bool:

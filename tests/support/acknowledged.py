@@ -64,9 +64,7 @@ async def missing_runs(connection: Any, processes: Iterable[Process]) -> list[st
     """The runs that a node has heard to be written, and that are not."""
     written = {(row["uid"], row["number"]) for row in await connection.fetch(RUNS)}
     told = {
-        (uid, int(number))
-        for process in processes
-        for number, uid in ENDED.findall(process.output)
+        (uid, int(number)) for process in processes for number, uid in ENDED.findall(process.output)
     }
     assert told, "no node told of a run"
     return [f"run {number} of {uid} is not there" for uid, number in sorted(told - written)]

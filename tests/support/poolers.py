@@ -82,7 +82,9 @@ def over_tcp(url: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def pooler(upstream: str, path: Path, own_port: int, more: str = "") -> AsyncGenerator[Pooler]:
+async def pooler(
+    upstream: str, path: Path, own_port: int, more: str = ""
+) -> AsyncGenerator[Pooler]:
     """A pooler before the database of this URL, which has to have a host and a port."""
     made = Pooler(upstream, path, own_port, more)
     try:

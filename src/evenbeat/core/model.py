@@ -164,6 +164,7 @@ class Claimed:
     failure_streak: int = 0
     lost_streak: int = 0
     lane_id: int = 0
+    turn_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

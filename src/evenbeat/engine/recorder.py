@@ -180,7 +180,9 @@ class Recorder:
     async def _with_unheard(self, batch: Sequence[Settled], written: Written) -> Written:
         """Along with what an earlier try had written already, which is found by looking."""
         missing = [each for each in batch if each.claimed.run.id not in written.run_ids]
-        unheard = await leases.already_written(self._database, missing) if missing else frozenset()
+        if not missing:
+            return written
+        unheard = await leases.already_written(self._database, missing)
         return replace(written, run_ids=written.run_ids | unheard)
 
     async def _unpark(self, written: Written) -> None:

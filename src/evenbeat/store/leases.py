@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -17,6 +17,8 @@ from evenbeat.store.statements import load
 
 SQL = load("leases")
 MILLISECOND = timedelta(milliseconds=1)
+# By lane: from which turn on to look.
+Turns = Mapping[int, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Broken:
     plan_version: int
     error: str
     lane_id: int = 0
+    turn_at: datetime | None = None
 
 
 Held = Claimed | Broken
@@ -78,6 +81,7 @@ class Claim(Protocol):
         token: int,
         places: Mapping[int, int],
         definitions: Definitions,
+        since: Turns | None = None,
     ) -> list[Held]: ...
 
 
@@ -88,14 +92,16 @@ async def claim_due(
     token: int,
     places: Mapping[int, int],
     definitions: Definitions,
+    since: Turns | None = None,
 ) -> list[Held]:
-    """Take due jobs that are in no group: at most so many of each lane."""
+    """Take due jobs that are in no group: at most so many of each lane, from a turn on."""
     rows = await database.fetch(
         SQL["claim_due"],
         node_id=node_id,
         token=token,
         lane_ids=list(places),
         places=list(places.values()),
+        since=[(since or {}).get(lane) for lane in places],
     )
     return await with_definitions(database, [(row, token) for row in rows], definitions)
 
@@ -107,8 +113,12 @@ async def claim_grouped(
     token: int,
     places: Mapping[int, int],
     definitions: Definitions,
+    since: Turns | None = None,
 ) -> list[Held]:
-    """Take due jobs of groups with room, and park those for which there is none."""
+    """Take due jobs of groups with room, and park those for which there is none.
+
+    Of any turn, whatever is said: those that were parked come back with an old one.
+    """
     lanes, most = list(places), sum(places.values())
     # Looking at a few more than there are places parks those that stand in the way.
     look = most + 100
@@ -134,8 +144,15 @@ async def in_hand(session: Session, node_id: int) -> list[Held]:
     return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
 
 
-async def next_due(session: Session, lane_ids: Sequence[int], *, horizon: timedelta) -> NextDue:
-    row = await session.fetch_row(SQL["next_due"], lane_ids=list(lane_ids), horizon=horizon)
+async def next_due(
+    session: Session, lane_ids: Sequence[int], *, horizon: timedelta, since: Turns | None = None
+) -> NextDue:
+    row = await session.fetch_row(
+        SQL["next_due"],
+        lane_ids=list(lane_ids),
+        since=[(since or {}).get(lane) for lane in lane_ids],
+        horizon=horizon,
+    )
     ungrouped, grouped, lane_count = row or (None, None, 0)
     return NextDue(in_seconds(ungrouped), in_seconds(grouped), lane_count)
 
@@ -196,7 +213,15 @@ async def with_definitions(
 def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | Unreadable) -> Held:
     run = open_run_from(row, token)
     if isinstance(known, Unreadable):
-        return Broken(row["id"], known.uid, run, row["plan_version"], known.error, row["lane_id"])
+        return Broken(
+            id=row["id"],
+            uid=known.uid,
+            run=run,
+            plan_version=row["plan_version"],
+            error=known.error,
+            lane_id=row["lane_id"],
+            turn_at=row.get("turn_at"),
+        )
     uid, definition = known
     return Claimed(
         id=row["id"],
@@ -209,6 +234,7 @@ def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | 
         failure_streak=row["failure_streak"],
         lost_streak=row["lost_streak"],
         lane_id=row["lane_id"],
+        turn_at=row.get("turn_at"),
     )
 
 

@@ -74,7 +74,7 @@ class Route:
             # Without a name: one that stays behind on a pooler's server stands in others' way.
             asking = await connection.prepare(SQL["backend_pid"].text("database"), name="")
             self.is_pooled = await asking.fetchval() != connection.get_server_pid()
-        return self.is_pooled
+        return bool(self.is_pooled)
 
     async def _dial(self, **options: Any) -> Any:
         self._hosts = hosts_of(self.url) if self._hosts is None else self._hosts

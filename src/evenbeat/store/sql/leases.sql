@@ -4,6 +4,8 @@
 -- The node row is locked FOR SHARE: no lease is born on a node that is being declared dead.
 -- Picking by ctid is safe because nothing waits here (SKIP LOCKED); a statement that waits
 -- would not find the version born meanwhile.
+-- With :since[i] the turns before it are not looked at: while somebody holds an old snapshot, the
+-- jobs of turns gone by cannot be vacuumed, and a claim would step over every one of them.
 with alive as materialized (
     select node.id
     from evenbeat.node
@@ -39,12 +41,14 @@ set token = :token,
     end
 where p.ctid = any (array(
     select picked.tid
-    from unnest(:lane_ids::smallint[], :places::integer[]) as served (lane_id, places)
+    from unnest(:lane_ids::smallint[], :places::integer[], :since::timestamptz[])
+        as served (lane_id, places, since)
     cross join lateral (
         select q.ctid as tid
         from evenbeat.pulse as q
         where q.lane_id = served.lane_id
           and q.group_id is null
+          and q.turn_at >= coalesce(served.since, '-infinity')
           and q.turn_at <= :now
           and q.due_at <= :now
           and q.token is null
@@ -57,7 +61,7 @@ where p.ctid = any (array(
 returning
     p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
     p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
-    p.lost_streak;
+    p.lost_streak, p.turn_at;
 
 -- name: lock_groups
 -- Claiming grouped jobs, 1 of 2: take the groups of the first :look due ones in hand. A count is
@@ -254,11 +258,12 @@ order by p.id;
 -- The first in turn need not be the first that is due: priority brings a turn forward by up to
 -- 1000 seconds, a due instant never. So the second part looks at every turn from which a due
 -- instant within :horizon can come. The limit spares that look where something is due already.
+-- :since as in claim_due.
 select
     extract(epoch from min(nearest.ungrouped_at) - :now)::float8 as ungrouped_in,
     extract(epoch from min(nearest.grouped_at) - :now)::float8 as grouped_in,
     (select count(*) from evenbeat.lane) as lane_count
-from unnest(:lane_ids::smallint[]) as served (lane_id)
+from unnest(:lane_ids::smallint[], :since::timestamptz[]) as served (lane_id, since)
 cross join lateral (
     select
         (
@@ -269,6 +274,7 @@ cross join lateral (
                     from evenbeat.pulse as q
                     where q.lane_id = served.lane_id
                       and q.group_id is null
+                      and q.turn_at >= coalesce(served.since, '-infinity')
                       and q.turn_at <= :now
                       and q.due_at <= :now
                       and q.token is null
@@ -280,7 +286,7 @@ cross join lateral (
                 from evenbeat.pulse as q
                 where q.lane_id = served.lane_id
                   and q.group_id is null
-                  and q.turn_at > :now - interval '1000 seconds'
+                  and q.turn_at > greatest(served.since, :now - interval '1000 seconds')
                   and q.turn_at <= :now + :horizon::interval
                   and q.due_at > :now
                   and q.due_at <= :now + :horizon::interval
