@@ -77,6 +77,9 @@ class Node:
             await first_of(stopping, self.is_dead)
             for task in working:
                 task.cancel()
+            # A claim that was cut off is done or undone by the server only after a moment: what
+            # this node holds is known when that is over.
+            await asyncio.wait(working)
             await self._drain()
             recording.cancel()
 
