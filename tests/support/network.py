@@ -25,6 +25,7 @@ class Network:
         self.port = 0
         self._upstream = urlsplit(upstream)
         self._writers: set[asyncio.StreamWriter] = set()
+        self._lost: set[asyncio.Event] = set()
         self._carriers: set[asyncio.Task[None]] = set()
 
     @property
@@ -38,6 +39,11 @@ class Network:
 
     def heal(self) -> None:
         self.takes = self.answers = True
+
+    def forget(self) -> None:
+        """No connection of before is answered ever again, and nobody is told; new ones are."""
+        for lost in self._lost:
+            lost.set()
 
     def hang_up(self) -> None:
         """End every connection, so that both sides notice."""
@@ -67,11 +73,13 @@ class Network:
         there, back = await self._dial()
         self._writers.add(back)
         lost = asyncio.Event()
+        self._lost.add(lost)
         try:
             async with asyncio.TaskGroup() as ways:
                 ways.create_task(self._carry(reader, back, "takes", lost))
                 ways.create_task(self._carry(there, writer, "answers", lost))
         finally:
+            self._lost.discard(lost)
             for each in (writer, back):
                 self._writers.discard(each)
                 each.transport.abort()
