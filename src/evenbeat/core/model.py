@@ -164,7 +164,8 @@ class Claimed:
     failure_streak: int = 0
     lost_streak: int = 0
     lane_id: int = 0
-    turn_at: datetime | None = None
+    # Known to a claim alone: found again later, it is the same job with the same run.
+    turn_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

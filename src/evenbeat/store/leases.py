@@ -1,7 +1,7 @@
 """Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
@@ -31,7 +31,7 @@ class Broken:
     plan_version: int
     error: str
     lane_id: int = 0
-    turn_at: datetime | None = None
+    turn_at: datetime | None = field(default=None, compare=False)
 
 
 Held = Claimed | Broken
