@@ -6,9 +6,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from evenbeat.config import Settings, load
+from evenbeat.control.audit import Audit
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.jobs import Jobs
+from evenbeat.control.maintenance import MaintenanceSwitch
 from evenbeat.control.verify import Report, examine
 from evenbeat.core.registry import Registry
 from evenbeat.engine import node
@@ -45,6 +47,8 @@ class Evenbeat:
         self.jobs = Jobs(database, self.registry)
         self.runs = History(database)
         self.groups = Groups(database)
+        self.audit = Audit(database)
+        self.maintenance = MaintenanceSwitch(database)
         return self
 
     async def start_database(self) -> str:

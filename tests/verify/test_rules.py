@@ -102,7 +102,10 @@ DAMAGE = {
         "insert into evenbeat.permit values (1, 5)",
         "insert into evenbeat.permit values (2, 3)",
     ],
-    "every_lease_in_a_group_has_its_permit": ["delete from evenbeat.permit"],
+    "every_lease_in_a_group_has_its_permit": [
+        "delete from evenbeat.permit",
+        "delete from evenbeat.permit; update evenbeat.pulse set permit_group_id = null",
+    ],
     "no_group_ever_exceeds_its_limit": [
         "update evenbeat.job_group set max_running = 1",
         "update evenbeat.pulse set group_limit = 1 where group_id = 1",
@@ -111,6 +114,24 @@ DAMAGE = {
         "update evenbeat.job_group set paused_at = '2030-01-01 11:00Z'",
     ],
     "a_beat_out_of_attempts_is_a_dead_letter": ["delete from evenbeat.dead_letter"],
+    "a_deleted_job_is_stopped": [
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00Z' where id = 3",
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00Z' where id = 5",
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00:30Z' where id = 6",
+    ],
+    "a_pulse_knows_its_definition": [
+        "update evenbeat.pulse set def_version = 1 where id = 7",
+    ],
+    "a_replaced_version_is_older": [
+        "update evenbeat.job_version set version = 2",
+        "update evenbeat.job_version set job_id = 99",
+    ],
+    "nothing_starts_during_maintenance": [
+        """
+        insert into evenbeat.maintenance (since, reason, actor)
+        values ('2030-01-01 12:02Z', 'upgrade', 'tests')
+        """,
+    ],
     "every_dead_letter_has_its_failed_run": [
         """
         insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)
@@ -149,7 +170,27 @@ ODD = {
     "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
     "all runs are gone": "delete from evenbeat.run",
     "an edited job is not judged by its new limit": """
-        update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2
+        update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2;
+        update evenbeat.pulse set def_version = 2 where id = 2
+    """,
+    "a deleted job was at its end": """
+        update evenbeat.job set deleted_at = '2030-01-01 12:05Z' where id in (2, 4, 6)
+    """,
+    "a deleted job is being stopped": """
+        update evenbeat.job set deleted_at = '2030-01-01 12:05Z' where id = 3;
+        update evenbeat.pulse set wanted = 'x' where id = 3
+    """,
+    "a job was put into another group, or into one, while it runs": """
+        update evenbeat.job set updated_at = '2030-01-01 12:01Z' where id in (3, 4);
+        update evenbeat.pulse set group_id = 2 where id = 3;
+        update evenbeat.pulse
+        set token = 78, run_number = 2, run_id = 99, permit_group_id = null,
+            cause = 'm', manual_attempt = 1, started_at = '2030-01-01 12:00:20Z'
+        where id = 4
+    """,
+    "maintenance began after the last run": """
+        insert into evenbeat.maintenance (since, reason, actor)
+        values ('2030-01-01 12:06Z', 'upgrade', 'tests')
     """,
     "a rule allows more attempts than the policy": """
         update evenbeat.job

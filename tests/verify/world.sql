@@ -44,7 +44,12 @@ values
      2, '2030-01-01 12:01Z', 1, 't', 1, 0),
     (7, 1, null, 'z', '2030-01-01 12:03Z', '2030-01-01 12:00Z', null, null, 1, 14,
      3, '2030-01-01 12:02Z', 0, 'm', 0, 0);
+update evenbeat.pulse set permit_group_id = 1 where id in (3, 4);
 insert into evenbeat.permit (group_id, job_id) values (1, 3);
+insert into evenbeat.job_version (job_id, version, definition, replaced_at, replaced_by)
+values (7, 1, '{}', '2030-01-01 12:00Z', 'tests');
+update evenbeat.job set version = 2 where id = 7;
+update evenbeat.pulse set def_version = 2 where id = 7;
 
 insert into evenbeat.run (
     id, job_id, number, state, cause, beat_at, attempt, node_id, started_at, finished_at,

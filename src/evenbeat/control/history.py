@@ -23,7 +23,8 @@ class History:
         self._database = database
 
     async def of_job(self, uid: UUID, *, limit: int = 50, offset: int = 0) -> Page:
-        job = await jobs.by_uid(self._database, uid)
+        """Of a deleted job too: its history stays."""
+        job = await jobs.by_uid(self._database, uid, with_deleted=True)
         return Page(
             await runs.page(self._database, job.id, uid, limit=limit, offset=offset),
             await runs.count(self._database, job.id),

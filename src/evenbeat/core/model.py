@@ -121,7 +121,13 @@ class OpenRun:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What the engine knows of a job: when it is due, how it fared, the run in hand."""
+    """What the engine knows of a job: when it is due, how it fared, the run in hand.
+
+    `state` is what people see, `resting` the state at rest below it: they differ while the job
+    runs or is parked. `wanted` is what a person asked for while it runs, obeyed when the run ends.
+    `beat_at` and `attempt` are of the run in hand or of the retry that waits; `cause` is of the
+    run in hand.
+    """
 
     state: State
     next_beat_at: datetime | None = None
@@ -135,6 +141,29 @@ class Pulse:
     lost_streak: int = 0
     attempt: int = 0
     run_number: int = 0
+    resting: State | None = None
+    wanted: State | None = None
+    cause: Cause | None = None
+    beat_at: datetime | None = None
+    manual_attempt: int = 0
+    runs_so_far: int = 0
+
+    @property
+    def has_next(self) -> bool:
+        """Whether something is to come by itself: a beat, or the retry of one."""
+        return self.next_beat_at is not None or self.retry_at is not None
+
+    @property
+    def heading(self) -> State | None:
+        """Where a job that runs or is parked comes to rest, whatever its run says.
+
+        None: as the run decides. Set by what a person asked for meanwhile; and a job that was put
+        aside goes back there after a run by hand.
+        """
+        if self.state not in (State.RUNNING, State.BLOCKED):
+            return None
+        is_aside = self.resting in (State.PAUSED, State.DISABLED)
+        return self.wanted or (self.resting if is_aside else None)
 
 
 @dataclass(frozen=True, slots=True)

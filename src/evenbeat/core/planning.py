@@ -1,9 +1,11 @@
 """When a job runs first: after it is written, edited, resumed or enabled."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from evenbeat.core.model import Definition, State
 from evenbeat.core.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.schedules.every import Every
 from evenbeat.core.schedules.once import Once
 from evenbeat.core.timetable import Timetable
 
@@ -25,25 +27,24 @@ def initial_state(definition: Definition) -> State:
 
 
 def replan(
-    cursor: datetime | None,
-    timetable: Timetable,
-    now: datetime,
-    *,
-    runs_so_far: int = 0,
-    is_running: bool = False,
+    timetable: Timetable, now: datetime, *, runs_so_far: int = 0, is_owed: bool = True
 ) -> datetime | None:
-    """The cursor after an edit.
+    """The first beat of a job that was edited, by its new timetable.
 
-    A beat that is overdue is still owed, whatever the new timetable says. While the job runs, the
-    cursor is at the beat in hand: kept, it would be run a second time. And a job that owed
-    nothing, because it is over, is not brought back by an instant that has passed.
+    A job that `is_owed` a beat gets one even for an instant that has passed. One whose beat is in
+    hand, is still being tried or is over does not: that would be a second run.
     """
-    owed = None if is_running else cursor
-    if owed is not None and owed <= now:
-        return owed
-    if owed is not None and not timetable.schedule.is_recurring:
+    if is_owed and not timetable.schedule.is_recurring:
         return first_beat(timetable, now)
     return timetable.planned_at(now).next_after(now, runs_so_far)
+
+
+def placed_like(timetable: Timetable, was: Timetable) -> Timetable:
+    """This timetable, in the phase of the one before if it has the same interval and no other."""
+    new, old = timetable.schedule, was.schedule
+    if not isinstance(new, Every) or not isinstance(old, Every) or new.phase is not None:
+        return timetable
+    return replace(timetable, schedule=old) if new.interval == old.interval else timetable
 
 
 def resume(

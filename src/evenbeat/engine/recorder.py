@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import ErrorClass, RunState, State
+from evenbeat.core.model import RunState
 from evenbeat.core.outcome import Failed, Outcome
-from evenbeat.core.settle import Verdict, settle
+from evenbeat.core.settle import Verdict, settle, stop
 from evenbeat.engine.runner import in_words
 from evenbeat.observe import failpoint, log
 from evenbeat.store import groups, leases
@@ -131,24 +131,11 @@ class Recorder:
 
 def judge(ended: Ended, now: datetime) -> Verdict:
     if isinstance(ended.claimed, Broken):
-        return stopped(ended.claimed.error)
+        return stop(ended.claimed.error)
     try:
         return settle(ended.claimed, ended.outcome, now)
     except Exception as error:
-        return stopped(in_words(error, "what follows from the run cannot be said"))
-
-
-def stopped(error: str) -> Verdict:
-    """A job that its own rules cannot settle rests as failed, with no beat, until it is mended."""
-    return Verdict(
-        RunState.FAILED,
-        State.FAILED,
-        moves_cursor=True,
-        failure_streak=1,
-        is_dead=True,
-        error_class=ErrorClass.HANDLER_ERROR,
-        error=error,
-    )
+        return stop(in_words(error, "what follows from the run cannot be said"))
 
 
 def tell_failure(error: Exception) -> None:

@@ -1,6 +1,6 @@
 """Jobs: written by people, read by everyone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -10,7 +10,7 @@ import asyncpg
 from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
 from evenbeat.core.model import Definition, Job, Pulse, State
 from evenbeat.store import definitions
-from evenbeat.store.codes import CODE_OF_STATE, STATES
+from evenbeat.store.codes import CAUSES, CODE_OF_STATE, STATES
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
@@ -31,6 +31,22 @@ class Unreadable:
 
 Known = tuple[UUID, Definition] | Unreadable
 NOWHERE = Unreadable("there is a pulse, but no job")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job as somebody who acts on it finds it; its definition need not make sense."""
+
+    id: int
+    uid: UUID
+    name: str | None
+    version: int
+    pulse: Pulse
+    known: Definition | Unreadable
+
+    @property
+    def definition(self) -> Definition | None:
+        return None if isinstance(self.known, Unreadable) else self.known
 
 
 async def insert(
@@ -59,16 +75,17 @@ async def insert(
     return born is not None
 
 
-async def by_uid(session: Session, uid: UUID) -> Job:
-    row = await session.fetch_row(SQL["by_uid"], uid=uid)
+async def by_uid(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
+    row = await session.fetch_row(SQL["by_uids"], uids=[uid], with_deleted=with_deleted)
     if row is None:
         raise NotFound(f"no job {uid}")
     return job_from(row)
 
 
-async def cancel(session: Session, job_id: int) -> bool:
-    """False: its state does not allow it."""
-    return await session.fetch_value(SQL["cancel"], job_id=job_id) is not None
+async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
+    """These jobs as they are now, in the order of their ids; one that is gone is left out."""
+    rows = await session.fetch(SQL["by_uids"], uids=list(uids), with_deleted=False)
+    return [standing_from(row) for row in rows]
 
 
 class Definitions:
@@ -115,6 +132,18 @@ def job_from(row: asyncpg.Record) -> Job:
     )
 
 
+def standing_from(row: asyncpg.Record) -> Standing:
+    known = definition_from(row)
+    return Standing(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        version=row["version"],
+        pulse=pulse_from(row),
+        known=known if isinstance(known, Unreadable) else known[1],
+    )
+
+
 def pulse_from(row: asyncpg.Record) -> Pulse:
     return Pulse(
         state=STATES[row["state"]],
@@ -129,4 +158,10 @@ def pulse_from(row: asyncpg.Record) -> Pulse:
         lost_streak=row["lost_streak"],
         attempt=row["attempt"],
         run_number=row["run_number"],
+        resting=STATES[row["resting"]],
+        wanted=STATES.get(row["wanted"]),
+        cause=CAUSES.get(row["cause"]),
+        beat_at=row["beat_at"],
+        manual_attempt=row["manual_attempt"],
+        runs_so_far=row["beat_count"],
     )

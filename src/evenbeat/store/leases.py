@@ -134,6 +134,12 @@ async def in_hand(session: Session, node_id: int) -> list[Held]:
     return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
 
 
+async def leased(session: Session, job_ids: Sequence[int]) -> list[Held]:
+    """The runs that these jobs have in hand, on whatever node."""
+    rows = await session.fetch(SQL["leased"], job_ids=list(job_ids))
+    return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
+
+
 async def next_due(session: Session, lane_ids: Sequence[int], *, horizon: timedelta) -> NextDue:
     row = await session.fetch_row(SQL["next_due"], lane_ids=list(lane_ids), horizon=horizon)
     ungrouped, grouped, lane_count = row or (None, None, 0)
@@ -157,6 +163,17 @@ async def tuck(session: Session, held: Sequence[Held]) -> None:
 async def unwanted(session: Session, node_id: int) -> set[int]:
     """The runs of this node that somebody wants stopped."""
     return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
+
+
+async def taken(session: Session, held: Sequence[Held]) -> set[int]:
+    """Which of these runs are not ours any more."""
+    rows = await session.fetch(
+        SQL["taken"],
+        job_ids=[each.id for each in held],
+        tokens=[each.run.token for each in held],
+        run_ids=[each.run.id for each in held],
+    )
+    return {row["run_id"] for row in rows}
 
 
 async def complete(session: Session, batch: Sequence[Settled]) -> Written:

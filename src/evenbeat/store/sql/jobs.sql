@@ -29,7 +29,7 @@ from born
 cross join known
 returning pulse.id, case when :wakes::boolean then pg_notify('evenbeat_wake', '')::text end;
 
--- name: by_uid
+-- name: by_uids
 select
     job.id, job.uid, job.name, job.kind, job.payload, job.timetable, job.policy, job.labels,
     job.group_key, job.runs_on, pulse.group_limit, job.version, job.created_at, job.updated_at,
@@ -38,14 +38,17 @@ select
         when pulse.is_parked then 'b'::"char"
         else pulse.state
     end as state,
+    pulse.state as resting, pulse.wanted, case when pulse.token is not null then pulse.cause end
+        as cause,
     pulse.priority, pulse.state_at, pulse.next_beat_at, pulse.retry_at, pulse.manual_at,
     case when pulse.token is null then pulse.due_at end as due_at,
-    pulse.completed_count, pulse.failed_count, pulse.failure_streak, pulse.lost_streak,
-    pulse.attempt, pulse.run_number
+    pulse.completed_count, pulse.failed_count, pulse.beat_count, pulse.failure_streak,
+    pulse.lost_streak, pulse.beat_at, pulse.attempt, pulse.manual_attempt, pulse.run_number
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
-where job.uid = :uid
-  and job.deleted_at is null;
+where job.uid = any (:uids::uuid[])
+  and (job.deleted_at is null or :with_deleted::boolean)
+order by job.id;
 
 -- name: definitions
 -- What people wrote of these jobs, for the nodes that run them.
@@ -55,18 +58,3 @@ select
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);
-
--- name: cancel
--- A job at rest is cancelled at once. One that runs is only asked: its node hears of it, and the
--- end of its run obeys. Nothing is left that could bring the job back by itself.
-update evenbeat.pulse
-set state = case when pulse.token is null then 'x' else pulse.state end,
-    wanted = case when pulse.token is not null then 'x'::"char" end,
-    state_at = :now,
-    next_beat_at = case when pulse.token is not null then pulse.next_beat_at end,
-    retry_at = null,
-    manual_at = case when pulse.token is not null then pulse.manual_at end,
-    is_parked = false
-where pulse.id = :job_id
-  and (pulse.token is not null or pulse.is_parked or pulse.state in ('p', 's', 'z', 'f'))
-returning pulse.id;

@@ -298,16 +298,22 @@ select format('group %s: job %s holds a permit, and does not run there', permit.
 from evenbeat.permit
 left join evenbeat.pulse on pulse.id = permit.job_id
 where pulse.token is null
-   or pulse.group_id is distinct from permit.group_id;
+   or pulse.permit_group_id is distinct from permit.group_id;
 
 -- name: every_lease_in_a_group_has_its_permit
-select format('job %s: runs in group %s without a permit', pulse.id, pulse.group_id) as breach
+-- A job that was edited since its run began may have been in no group then.
+select format('job %s: runs in group %s without a permit', pulse.id,
+    coalesce(pulse.permit_group_id, pulse.group_id)) as breach
 from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
 where pulse.token is not null
-  and pulse.group_id is not null
+  and (
+      pulse.permit_group_id is not null
+      or pulse.group_id is not null and job.updated_at <= pulse.started_at
+  )
   and not exists (
       select from evenbeat.permit
-      where permit.group_id = pulse.group_id
+      where permit.group_id = coalesce(pulse.permit_group_id, pulse.group_id)
         and permit.job_id = pulse.id
   );
 
@@ -383,6 +389,51 @@ where run.state = 'f'
       pulse.beat_at = run.beat_at
       and (pulse.retry_at is not null or pulse.token is not null and pulse.cause = 'm')
   );
+
+-- name: a_deleted_job_is_stopped
+-- At once where it rested, and by its node where it ran. Nothing of it starts again.
+select format('job %s: is deleted, and %s', job.id, case
+    when pulse.token is not null then 'its run is not stopped'
+    else 'something is planned'
+end) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.deleted_at is not null
+  and (
+      pulse.token is not null and pulse.wanted is distinct from 'x'
+      or pulse.token is null
+      and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null
+  )
+union all
+select format('job %s: run %s started after the job was deleted', job.id, run_all.number)
+from evenbeat.job
+join evenbeat.run_all on run_all.job_id = job.id
+where run_all.started_at > job.deleted_at + :slack::interval
+  and run_all.skipped_until is null;
+
+-- name: a_pulse_knows_its_definition
+-- By its version: else nodes would run the job by one that was replaced.
+select format('job %s: is at version %s, and its pulse knows %s', job.id, job.version,
+    pulse.def_version) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.version <> pulse.def_version;
+
+-- name: a_replaced_version_is_older
+select format('job %s: version %s was replaced, and the job is at %s', job_version.job_id,
+    job_version.version, coalesce(job.version::text, 'none')) as breach
+from evenbeat.job_version
+left join evenbeat.job on job.id = job_version.job_id
+where job.id is null
+   or job_version.version >= job.version;
+
+-- name: nothing_starts_during_maintenance
+-- A claim may be under way when it is switched on.
+select format('job %s: run %s started, and maintenance is on since %s', run_all.job_id,
+    run_all.number, maintenance.since) as breach
+from evenbeat.maintenance
+join evenbeat.run_all on run_all.started_at > maintenance.since + :grace::interval
+where run_all.skipped_until is null;
 
 -- name: every_dead_letter_has_its_failed_run
 -- As long as runs of its time are kept.
