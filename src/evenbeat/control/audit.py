@@ -31,9 +31,7 @@ class Audit:
         limit: int = 50,
     ) -> AuditPage:
         """Of one job, deleted or not, or of one actor, or of all."""
-        job_id = None
-        if job is not None:
-            job_id = (await jobs.by_uid(self._database, job, with_deleted=True)).id
+        job_id = None if job is None else await jobs.id_of(self._database, job)
         entries = await audit.page(
             self._database, job_id=job_id, actor=actor, older_than=older_than, limit=limit + 1
         )

@@ -24,8 +24,8 @@ class History:
 
     async def of_job(self, uid: UUID, *, limit: int = 50, offset: int = 0) -> Page:
         """Of a deleted job too: its history stays."""
-        job = await jobs.by_uid(self._database, uid, with_deleted=True)
+        job_id = await jobs.id_of(self._database, uid)
         return Page(
-            await runs.page(self._database, job.id, uid, limit=limit, offset=offset),
-            await runs.count(self._database, job.id),
+            await runs.page(self._database, job_id, uid, limit=limit, offset=offset),
+            await runs.count(self._database, job_id),
         )

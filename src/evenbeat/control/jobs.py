@@ -127,12 +127,13 @@ class Jobs:
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
         """Remove it, and stop its run; its name is free at once, and its history stays."""
-        await self._do(Action.DELETE, uid, by)
+        await self._act_on_one(Action.DELETE, uid, by)
 
     async def versions(self, uid: UUID) -> list[Version]:
         """Every definition it has had, the one in force first; of a deleted job too."""
-        job = await self.get(uid, with_deleted=True)
-        return await store_actions.versions(self._database, job.id)
+        return await store_actions.versions(
+            self._database, await jobs.id_of(self._database, uid)
+        )
 
     async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
         """Edit it back to a definition it had."""
@@ -163,11 +164,13 @@ class Jobs:
         )
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
+        await self._act_on_one(action, uid, by)
+        return await self.get(uid)
+
+    async def _act_on_one(self, action: Action, uid: UUID, by: Actor) -> None:
         """One job is many of one."""
-        tally = await self.act(action, Filter.one(uid), by=by)
-        if not tally.changed:
+        if not (await self.act(action, Filter.one(uid), by=by)).changed:
             raise NotFound(f"no job {uid}")
-        return await self.get(uid, with_deleted=True)
 
     def _is_quiet(self) -> bool:
         """Whether the last job was added a while ago: then waking along with the commit is best."""

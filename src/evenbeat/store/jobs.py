@@ -82,6 +82,14 @@ async def by_uid(session: Session, uid: UUID, *, with_deleted: bool = False) -> 
     return job_from(row)
 
 
+async def id_of(session: Session, uid: UUID) -> int:
+    """Its key, whether it is deleted or not."""
+    found = await session.fetch_value(SQL["id_of"], uid=uid)
+    if found is None:
+        raise NotFound(f"no job {uid}")
+    return found
+
+
 async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
     """These jobs as they are now, in the order of their ids; one that is gone is left out."""
     rows = await session.fetch(SQL["by_uids"], uids=list(uids), with_deleted=False)
@@ -121,10 +129,13 @@ def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable
 
 
 def job_from(row: asyncpg.Record) -> Job:
+    known = definition_from(row)
+    if isinstance(known, Unreadable):
+        raise Conflict(f"job {row['uid']}: {known.error}; edit or delete it")
     return Job(
         id=row["id"],
         uid=row["uid"],
-        definition=definitions.from_row(row),
+        definition=known[1],
         pulse=pulse_from(row),
         version=row["version"],
         created_at=row["created_at"],

@@ -50,6 +50,12 @@ where job.uid = any (:uids::uuid[])
   and (job.deleted_at is null or :with_deleted::boolean)
 order by job.id;
 
+-- name: id_of
+-- Of a deleted job too: what is told of it stays.
+select job.id
+from evenbeat.job
+where job.uid = :uid;
+
 -- name: definitions
 -- What people wrote of these jobs, for the nodes that run them.
 select
