@@ -1,6 +1,5 @@
 """What the single actions promise beyond the state they lead to."""
 
-
 from dataclasses import replace
 
 import pytest
@@ -16,7 +15,6 @@ from tests.conftest import START
 from tests.control.desk import ANN, ONE_PLACE, Desk, due
 from tests.store.given import DONE, FAILED, HOUR
 from tests.support.databases import Clock
-
 
 
 async def test_an_unknown_job_is_not_found(desk: Desk) -> None:

@@ -15,7 +15,6 @@ from evenbeat.core.model import Job, State
 from tests.control.desk import ANN, Desk, due
 from tests.support.waiting import eventually
 
-
 SORTS: dict[str, dict[str, Any]] = {
     "nightly crawl": {"kind": "crawl", "labels": {"source": "import", "team": "a"}},
     "Nightly report": {"labels": {"team": "a"}, "group": Group("site")},

@@ -172,23 +172,6 @@ PLACES = [
 ]
 
 
-async def do(desk: Desk, action: Action, job: Job) -> Job | None:
-    """The job afterwards; None: it is gone."""
-    if action is Action.EDIT:
-        return await desk.edit(job, payload={"edited": True}, schedule="every 2h")
-    return await getattr(desk.jobs, action)(job.uid, by=ANN)
-
-
-def expected(action: Action, place: Place) -> set[State]:
-    """Where the table says it leads. While a job runs, it gets there when its run ends."""
-    targets = set(lifecycle.targets(action, place.state))
-    if place.state is State.RUNNING and action in (Action.PAUSE, Action.DISABLE, Action.CANCEL):
-        return {State.RUNNING}
-    if action is Action.RELEASE and place.heading is not None:
-        return {place.heading}
-    return targets
-
-
 @pytest.mark.parametrize("action", Action)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.build.__name__)
 async def test_an_action_does_what_the_table_says_or_changes_nothing(
@@ -198,9 +181,7 @@ async def test_an_action_does_what_the_table_says_or_changes_nothing(
     in_hand = await leases.in_hand(desk.database, desk.node_id)
     pulse, noted = job.pulse, await desk.audit(job=job.uid)
     assert (pulse.state, pulse.heading, pulse.has_next) == place.facts
-    allowed = lifecycle.allowed_actions(
-        place.state, has_next=place.has_next, heading=place.heading
-    )
+    allowed = lifecycle.allowed_actions(place.state, has_next=place.has_next, heading=place.heading)
     await clock.advance(minutes=1)
     if action not in allowed:
         with pytest.raises(IllegalTransition) as refused:
@@ -259,4 +240,7 @@ def test_a_job_is_built_for_every_state_and_every_condition_of_the_table() -> No
     assert wanted <= built
     for edge in lifecycle.TABLE:
         if edge.needs_next:
-            assert {place.has_next for place in PLACES if place.state is edge.state} == {True, False}
+            assert {place.has_next for place in PLACES if place.state is edge.state} == {
+                True,
+                False,
+            }

@@ -11,9 +11,7 @@ from tests.store.test_claim import next_due
 from tests.support.databases import Clock
 
 
-async def test_nothing_is_claimed_while_it_is_on_not_even_by_hand(
-    desk: Desk, clock: Clock
-) -> None:
+async def test_nothing_is_claimed_while_it_is_on_not_even_by_hand(desk: Desk, clock: Clock) -> None:
     alone, grouped = await desk.add(due()), await desk.add(due(group=ONE_PLACE))
     by_hand = await desk.add(due(), due_at=START + 99 * HOUR)
     await desk.maintenance.on("new disks", by=ANN)
@@ -33,9 +31,7 @@ async def test_runs_in_hand_go_on_and_their_ends_are_written(desk: Desk) -> None
     assert [run.state for run in await desk.history(job)] == [RunState.COMPLETED]
 
 
-async def test_beats_that_came_due_are_caught_up_with_afterwards(
-    desk: Desk, clock: Clock
-) -> None:
+async def test_beats_that_came_due_are_caught_up_with_afterwards(desk: Desk, clock: Clock) -> None:
     job = await desk.add(due())
     await desk.maintenance.on("new disks")
     await clock.advance(hours=3)

@@ -131,9 +131,7 @@ class Jobs:
 
     async def versions(self, uid: UUID) -> list[Version]:
         """Every definition it has had, the one in force first; of a deleted job too."""
-        return await store_actions.versions(
-            self._database, await jobs.id_of(self._database, uid)
-        )
+        return await store_actions.versions(self._database, await jobs.id_of(self._database, uid))
 
     async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
         """Edit it back to a definition it had."""

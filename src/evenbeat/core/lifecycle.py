@@ -219,9 +219,10 @@ def _people() -> list[str]:
         ]
     notes = [
         "\\* only while a beat or a retry is still to come.",
-        "† depends on where the job comes to rest when its run ends: pause if nothing was asked yet,",
-        "disable also if it is to be paused, resume if it is to be paused, enable if it is to be",
-        "disabled.",
+        "",
+        "† depends on where the job comes to rest when its run ends: pause if nothing was asked",
+        "yet, disable also if it is to be paused, resume if it is to be paused, enable if it is to",
+        "be disabled.",
     ]
     return [*head, *rows, "", *notes]
 
