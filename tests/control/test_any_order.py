@@ -79,6 +79,8 @@ class Office(RuleBasedStateMachine):
         self.attempt(self.desk.edit(self.jobs[place], group=group))
 
     def attempt(self, work: Any) -> None:
+        # What people do and when a run began are told apart by their instants.
+        self.pass_time(timedelta(milliseconds=1))
         try:
             self.do(work)
         except (Conflict, InvalidInput):
@@ -87,11 +89,15 @@ class Office(RuleBasedStateMachine):
 
     @rule(minutes=st.sampled_from([1, 5, 11, 45]))
     def wait(self, minutes: int) -> None:
-        self.now += minutes * MINUTE
+        self.pass_time(minutes * MINUTE)
+
+    def pass_time(self, length: timedelta) -> None:
+        self.now += length
         self.do(clock.set_to(self.database, self.now))
 
     @rule()
     def claim(self) -> None:
+        self.pass_time(timedelta(milliseconds=1))
         self.in_hand += self.do(self.desk.take_all())
 
     @rule(outcome=st.sampled_from(OUTCOMES))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from evenbeat.core import lifecycle
+from evenbeat.core import actions, lifecycle
 from evenbeat.core.errors import IllegalTransition
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Claimed, Job, State
@@ -182,6 +182,7 @@ async def test_an_action_does_what_the_table_says_or_changes_nothing(
     pulse, noted = job.pulse, await desk.audit(job=job.uid)
     assert (pulse.state, pulse.heading, pulse.has_next) == place.facts
     allowed = lifecycle.allowed_actions(place.state, has_next=place.has_next, heading=place.heading)
+    assert actions.allowed(pulse) == allowed
     await clock.advance(minutes=1)
     if action not in allowed:
         with pytest.raises(IllegalTransition) as refused:

@@ -38,9 +38,10 @@ STATISTICS = {
 }
 HOT = (
     *(("leases", name) for name in ("claim_due", "lock_groups", "claim_grouped", "next_due")),
-    *(("leases", name) for name in ("tuck", "unwanted", "complete")),
+    *(("leases", name) for name in ("tuck", "unwanted", "complete", "leased", "taken")),
     *(("groups", name) for name in ("lock", "unpark", "with_room")),
-    *(("jobs", name) for name in ("insert", "by_uid", "definitions", "cancel")),
+    *(("jobs", name) for name in ("insert", "by_uids", "definitions", "id_of")),
+    *(("actions", name) for name in ("lock", "move", "delete", "edit", "versions")),
     ("nodes", "renew"),
 )
 BY_INDEX = {
@@ -52,7 +53,9 @@ BY_INDEX = {
     "leases.unwanted": "pulse_wanted",
     "groups.unpark": "pulse_parked",
     "groups.with_room": "pulse_parked",
-    "jobs.by_uid": "job_uid_key",
+    "jobs.by_uids": "job_uid_key",
+    "actions.lock": "job_uid_key",
+    "actions.move": "pulse_pkey",
 }
 LARGE = ("pulse", "job", "run", "permit", "dead_letter")
 

@@ -29,6 +29,11 @@ class Change:
     missed: Missed | None = None
 
 
+def allowed(pulse: Pulse) -> tuple[str, ...]:
+    """What people may do to the job now."""
+    return lifecycle.allowed_actions(pulse.state, has_next=pulse.has_next, heading=pulse.heading)
+
+
 def check(action: Action, pulse: Pulse) -> None:
     """Raise IllegalTransition unless the table allows it."""
     lifecycle.check(action, pulse.state, has_next=pulse.has_next, heading=pulse.heading)
