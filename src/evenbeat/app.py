@@ -57,6 +57,7 @@ class Evenbeat:
 
     async def close(self) -> None:
         if self._database is not None:
+            await self.jobs.close()
             await self._database.close()
             self._database = None
         if self._server is not None:

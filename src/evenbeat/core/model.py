@@ -139,7 +139,10 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as stored. `id` is ours, `uid` is what clients see."""
+    """A job as stored. `id` is ours, `uid` is what clients see.
+
+    `is_new` is told to whoever asked for the job: whether that call has made it.
+    """
 
     id: int
     uid: UUID
@@ -148,6 +151,7 @@ class Job:
     version: int
     created_at: datetime
     updated_at: datetime
+    is_new: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

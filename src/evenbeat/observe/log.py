@@ -36,6 +36,7 @@ RUN_CLOSED: Final = "Run closed"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"
+JOBS_CREATED: Final = "Jobs created"
 JOB_STARTED: Final = "Job started"
 JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job failed"

@@ -158,6 +158,23 @@ class Session:
         return int(count) if count.isdecimal() else 0
 
 
+@contextlib.asynccontextmanager
+async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
+    """A transaction on this connection; inside of another one, a part that can be undone."""
+    with availability():
+        transaction = connection.transaction()
+        await transaction.start()
+    try:
+        yield Session(connection, clock)
+    except BaseException:
+        # A lost connection rolls back by itself; what went wrong first is what counts.
+        with contextlib.suppress(*UNAVAILABLE):
+            await transaction.rollback()
+        raise
+    with availability():
+        await transaction.commit()
+
+
 class Database(Session):
     """A pool of connections. `open` it before use; every statement is one transaction."""
 
@@ -199,21 +216,14 @@ class Database(Session):
             self._runner.terminate()
         self._runner = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._runner is not None
+
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Session]:
-        async with self.connection() as connection:
-            with availability():
-                transaction = connection.transaction()
-                await transaction.start()
-            try:
-                yield Session(connection, self.clock)
-            except BaseException:
-                # A lost connection rolls back by itself; what went wrong first is what counts.
-                with contextlib.suppress(*UNAVAILABLE):
-                    await transaction.rollback()
-                raise
-            with availability():
-                await transaction.commit()
+        async with self.connection() as connection, transaction_on(connection, self.clock) as each:
+            yield each
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Any]:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, cast
 
-import asyncpg
 import orjson
 
 from evenbeat.core.backoff import Backoff, RetryRule
@@ -30,7 +29,11 @@ def columns(definition: Definition) -> dict[str, Any]:
     }
 
 
-def from_row(row: asyncpg.Record) -> Definition:
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def from_row(row: Mapping[str, Any]) -> Definition:
     return Definition(
         name=row["name"],
         kind=row["kind"],
@@ -55,7 +58,7 @@ def policy_of(text: bytes) -> Policy:
     return decode_policy(orjson.loads(text))
 
 
-def group_from(row: asyncpg.Record) -> Group | None:
+def group_from(row: Mapping[str, Any]) -> Group | None:
     """The job's side of its group; what the group allows is the group's own row."""
     key = row["group_key"]
     return None if key is None else Group(key, job_limit=row["group_limit"])

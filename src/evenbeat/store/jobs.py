@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-import asyncpg
+import orjson
 
-from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
+from evenbeat.core.errors import EvenbeatError, NotFound
 from evenbeat.core.model import Definition, Job, Pulse, State
 from evenbeat.store import definitions
 from evenbeat.store.codes import CODE_OF_STATE, STATES
@@ -33,37 +34,46 @@ Known = tuple[UUID, Definition] | Unreadable
 NOWHERE = Unreadable("there is a pulse, but no job")
 
 
-async def insert(
-    session: Session,
-    definition: Definition,
-    *,
-    uid: UUID,
-    state: State,
-    first_beat: datetime,
-    group_id: int | None = None,
-    wakes: bool = False,
-) -> bool:
-    """False: nothing was stored, since the job's lane is not open."""
-    try:
-        born = await session.fetch_value(
-            SQL["insert"],
-            uid=uid,
-            state=CODE_OF_STATE[state],
-            next_beat_at=first_beat,
-            group_id=group_id,
-            wakes=wakes,
-            **definitions.columns(definition),
-        )
-    except asyncpg.UniqueViolationError:
-        raise Conflict(f"there is a job named {definition.name!r} already") from None
-    return born is not None
-
-
 async def by_uid(session: Session, uid: UUID) -> Job:
     row = await session.fetch_row(SQL["by_uid"], uid=uid)
     if row is None:
         raise NotFound(f"no job {uid}")
-    return job_from(row)
+    return job_from({**row, **orjson.loads(row["written"])})
+
+
+async def by_name(session: Session, name: str) -> Job | None:
+    uid = await session.fetch_value(SQL["uid_of_name"], name=name)
+    return None if uid is None else await by_uid(session, uid)
+
+
+async def lock(session: Session, job_id: int) -> int | None:
+    """Hold the job still until the end of the transaction; how many of its beats were run."""
+    return await session.fetch_value(SQL["lock"], job_id=job_id)
+
+
+async def change(
+    session: Session,
+    job_id: int,
+    definition: Definition,
+    *,
+    group_id: int | None,
+    waiting: State,
+    cursor: datetime | None,
+    is_replanned: bool,
+) -> bool:
+    """Give a job that is held another definition. False: its lane is not open."""
+    written = definitions.columns(definition)
+    written.pop("name")
+    changed = await session.fetch_value(
+        SQL["change"],
+        job_id=job_id,
+        group_id=group_id,
+        waiting=CODE_OF_STATE[waiting],
+        next_beat_at=cursor,
+        is_replanned=is_replanned,
+        **written,
+    )
+    return changed is not None
 
 
 async def cancel(session: Session, job_id: int) -> bool:
@@ -95,7 +105,7 @@ class Definitions:
         return known and known[0]
 
 
-def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable:
+def definition_from(row: Any) -> tuple[UUID, Definition] | Unreadable:
     try:
         return row["uid"], definitions.from_row(row)
     except NONSENSE as error:
@@ -103,7 +113,7 @@ def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable
         return Unreadable(why, row["uid"])
 
 
-def job_from(row: asyncpg.Record) -> Job:
+def job_from(row: Mapping[str, Any]) -> Job:
     return Job(
         id=row["id"],
         uid=row["uid"],
@@ -115,7 +125,7 @@ def job_from(row: asyncpg.Record) -> Job:
     )
 
 
-def pulse_from(row: asyncpg.Record) -> Pulse:
+def pulse_from(row: Mapping[str, Any]) -> Pulse:
     return Pulse(
         state=STATES[row["state"]],
         next_beat_at=row["next_beat_at"],

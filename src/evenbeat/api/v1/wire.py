@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from evenbeat.control.checks import HIGHEST_PRIORITY, LONGEST_NAME
 from evenbeat.control.history import Page
-from evenbeat.control.jobs import HIGHEST_PRIORITY, LONGEST_NAME
 from evenbeat.core.durations import Limits, parse_duration
 from evenbeat.core.ids import run_uid
 from evenbeat.core.model import Cause, Definition, ErrorClass, Job, Policy, Run, RunState, State
