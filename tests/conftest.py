@@ -32,7 +32,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
 # Whatever happens in these, nothing may be left that must never be there.
-VERIFIED = [Path(__file__).with_name(name) for name in ("engine", "contracts", "proofs")]
+VERIFIED = [Path(__file__).with_name(name) for name in ("engine", "control", "contracts", "proofs")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,7 +27,13 @@ from evenbeat.core.model import Definition, Job, State
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
 from evenbeat.store import clock, groups, jobs, newborns, nodes
-from evenbeat.store.database import Database, Session, transaction_on
+from evenbeat.store.database import (
+    Database,
+    Session,
+    cut_off,
+    part_of_transaction_on,
+    transaction_on,
+)
 from evenbeat.store.newborns import Born, Newborn
 
 # One statement each: megabytes, and a fraction of a second in which nobody else hears of us.
@@ -173,7 +179,7 @@ class Admission:
                 await self._write(ours, storing, is_ours=True)
             except StoreUnavailable as error:
                 # Cut off for good, so that its backend ends as soon as it has done what it does.
-                ours.terminate()
+                cut_off(ours)
                 lost = error
             else:
                 return
@@ -182,8 +188,7 @@ class Admission:
 
     async def _write(self, connection: Any, storing: Storing, *, is_ours: bool) -> None:
         first = storing.newborns[0]
-        # A name that is taken would spoil the caller's transaction, were it not for the savepoint
-        # that `transaction_on` makes there.
+        # A name that is taken would spoil the caller's transaction, were it not a part of its own.
         is_simple = first.group is None and (is_ours or first.definition.name is None)
         if is_simple and len(storing.newborns) == 1:
             session = Session(connection, self._database.clock)
@@ -195,8 +200,9 @@ class Admission:
                 storing.holders = await newborns.holders(session, [first.dedupe_key])
                 if storing.holders:
                     return
-        # Lanes are few and nearly always open: that it is not is found out by trying.
-        async with transaction_on(connection, self._database.clock) as session:
+        # Lanes are few and nearly always open: that one is not is found out by trying.
+        unit = part_of_transaction_on if connection.is_in_transaction() else transaction_on
+        async with unit(connection, self._database.clock) as session:
             await write_all(session, storing)
 
     async def _new_job(self, newborn: Newborn, born: Born | None) -> Job:
@@ -226,8 +232,10 @@ def check_connection(connection: Any) -> None:
 
 async def write_all(session: Session, storing: Storing) -> None:
     """Lanes, then groups, then keys, then names: everybody who adds jobs waits in this order."""
-    await open_lanes(session, [each.lane for each in storing.newborns])
-    named = {each.group.key: each.group for each in storing.newborns if each.group}
+    written = [each.definition for each in storing.newborns]
+    await open_lanes(session, {(each.kind, each.runs_on) for each in written})
+    # The first job that names a group says what it allows.
+    named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
     group_ids = await groups.ensure_all(session, list(named.values())) if named else {}
     left = sorted(storing.newborns, key=by_key_and_name)
     for _ in range(TRIES):

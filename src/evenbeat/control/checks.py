@@ -68,6 +68,8 @@ def check_runs_on(labels: tuple[str, ...]) -> None:
 def check_word(text: Any, field: str, longest: int) -> None:
     if not isinstance(text, str):
         raise InvalidInput(field, "must be text")
+    if text.isascii() and text.isalnum() and len(text) <= longest:
+        return
     if not 1 <= len(text) <= longest:
         raise InvalidInput(field, f"must have 1 to {longest} characters")
     check_text(text, field)

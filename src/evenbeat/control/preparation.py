@@ -38,7 +38,8 @@ class Preparation:
         self._known_kinds = known_kinds
         self.now = now
         self._plans: dict[Timetable, Plan] = {}
-        # By identity: they are in the hands of whoever gave us the definitions.
+        # By identity, which is quicker to tell: the definitions outlive this.
+        self._planned: dict[int, Plan] = {}
         self._policies: set[int] = set()
 
     def newborn(self, uid: UUID, definition: Definition, dedupe_key: str | None) -> Newborn:
@@ -78,7 +79,14 @@ class Preparation:
             raise InvalidInput("kind", f"no kind {definition.kind!r}; known kinds: {choices}")
 
     def _plan(self, definition: Definition) -> Plan:
-        timetable = seeded(definition)
+        if definition.name is not None:
+            return self._plan_of(seeded(definition))
+        plan = self._planned.get(id(definition.timetable))
+        if plan is None:
+            plan = self._planned[id(definition.timetable)] = self._plan_of(definition.timetable)
+        return plan
+
+    def _plan_of(self, timetable: Timetable) -> Plan:
         plan = self._plans.get(timetable)
         if plan is None:
             plan = self._plans[timetable] = planning.plan(timetable, self.now)
@@ -140,12 +148,18 @@ def job_of(newborn: Newborn, born: Born) -> Job:
     )
 
 
-def read(entries: Iterable[Entry]) -> Iterator[tuple[Definition, str | None]]:
+def read(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
     for place, entry in enumerate(entries):
         if place == MOST_AT_ONCE:
             raise InvalidInput("jobs", f"must be at most {MOST_AT_ONCE:,} at once")
-        definition, key = entry if isinstance(entry, tuple) else (entry, None)
-        yield definition, key
+        match entry:
+            case Definition():
+                yield entry, None
+            case (Definition() as definition, key):
+                yield definition, key
+            case _:
+                what = "must be a definition, or a pair of one and its dedupe key"
+                raise InvalidInput(f"jobs[{place}]", what)
 
 
 async def prepare_all(

@@ -10,7 +10,9 @@ import asyncpg
 import orjson
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.store.statements import Statement
+from evenbeat.store.statements import Statement, load
+
+SAVEPOINTS = load("savepoints")
 
 # asyncpg is only half typed: what is asked of it goes through a name that says so.
 driver: Any = asyncpg
@@ -112,6 +114,12 @@ async def prepare(connection: Any) -> None:
     )
 
 
+def cut_off(connection: Any) -> None:
+    """End it here and now; the pool has let go of one that was lost by itself."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
+
+
 async def leave_as_it_is(connection: object) -> None:
     """Nothing of ours outlives its transaction, so that there is nothing to undo.
 
@@ -160,7 +168,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
-    """A transaction on this connection; inside of another one, a part that can be undone."""
+    """A transaction on a connection that is in none."""
     with availability():
         transaction = connection.transaction()
         await transaction.start()
@@ -173,6 +181,21 @@ async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]
         raise
     with availability():
         await transaction.commit()
+
+
+@contextlib.asynccontextmanager
+async def part_of_transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
+    """A part of the transaction that is under way, however it was begun: what fails undoes no
+    more than the part."""
+    session = Session(connection, clock)
+    await session.execute(SAVEPOINTS["begin_part"])
+    try:
+        yield session
+    except BaseException:
+        with contextlib.suppress(StoreUnavailable):
+            await session.execute(SAVEPOINTS["undo_part"])
+        raise
+    await session.execute(SAVEPOINTS["keep_part"])
 
 
 class Database(Session):

@@ -38,7 +38,7 @@ async def by_uid(session: Session, uid: UUID) -> Job:
     row = await session.fetch_row(SQL["by_uid"], uid=uid)
     if row is None:
         raise NotFound(f"no job {uid}")
-    return job_from({**row, **orjson.loads(row["written"])})
+    return job_from({**row, **orjson.loads(row["written"]), "uid": uid})
 
 
 async def by_name(session: Session, name: str) -> Job | None:

@@ -279,7 +279,7 @@ def uncounted(held: Held, verdict: Verdict) -> int | None:
 def sparse(values: Iterable[Any]) -> list[Any]:
     """These values, or none at all where each is None: unnest pads with nulls."""
     made = list(values)
-    return made if any(value is not None for value in made) else []
+    return [] if made.count(None) == len(made) else made
 
 
 def unusual_run_states(verdicts: Sequence[Verdict]) -> list[RunState]:

@@ -37,10 +37,6 @@ class Newborn:
     group: Group | None = None
     dedupe_key: str | None = None
 
-    @property
-    def lane(self) -> tuple[str, tuple[str, ...]]:
-        return self.definition.kind, self.definition.runs_on
-
 
 @dataclass(frozen=True, slots=True)
 class Born:
@@ -67,14 +63,14 @@ async def insert(
     except asyncpg.UniqueViolationError as error:
         raise Conflict(name_taken(newborns, error)) from None
     assert row is not None  # noqa: S101 - an aggregate always comes
-    uids = None if row["uids"] is None else frozenset(row["uids"])
+    uids = None if row["uids"] is None else frozenset(map(UUID, row["uids"]))
     return Born(row["count"], row["first_id"] or 0, row["born_at"], uids)
 
 
 async def holders(session: Session, keys: Collection[str]) -> dict[str, UUID]:
     """The live jobs that hold these dedupe keys."""
     rows = await session.fetch(SQL["holders"], keys=sorted(keys))
-    return {row["dedupe_key"]: row["uid"] for row in rows}
+    return {row["dedupe_key"]: UUID(row["uid"]) for row in rows}
 
 
 async def is_backend_gone(session: Session, pid: int) -> bool:
@@ -96,28 +92,29 @@ def name_taken(newborns: Sequence[Newborn], error: Any) -> str:
 def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[str, list[Any]]:
     """The columns that the statement unnests; those that are null throughout are left out."""
     written = [each.definition for each in newborns]
-    places = {lane: at for at, lane in enumerate(dict.fromkeys(each.lane for each in newborns), 1)}
-    groups = [each.group for each in newborns]
     plans = [each.plan for each in newborns]
+    groups = [each.group for each in newborns]
+    lanes = [(each.kind, each.runs_on) for each in written]
+    places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes), 1)}
     return {
         "kinds": [kind for kind, _ in places],
         "asked": [json_text(sorted(set(runs_on))) for _, runs_on in places],
-        "lanes": [places[each.lane] for each in newborns],
+        "lanes": [places[lane] for lane in lanes],
         "uids": [each.uid for each in newborns],
         "states": [CODE_OF_STATE[plan.state] for plan in plans],
         "next_beats": [plan.first_beat for plan in plans],
-        "priorities": sparse(each.priority or None for each in written),
-        "group_ids": sparse(group and group_ids[group.key] for group in groups),
-        "group_limits": sparse(group and group.job_limit for group in groups),
-        "group_keys": sparse(group and group.key for group in groups),
-        "dedupe_keys": sparse(each.dedupe_key for each in newborns),
-        "names": sparse(each.name for each in written),
+        "priorities": sparse([each.priority or None for each in written]),
+        "group_ids": sparse([group and group_ids[group.key] for group in groups]),
+        "group_limits": sparse([group and group.job_limit for group in groups]),
+        "group_keys": sparse([group and group.key for group in groups]),
+        "dedupe_keys": sparse([each.dedupe_key for each in newborns]),
+        "names": sparse([each.name for each in written]),
         "payloads": [each.payload for each in newborns],
         "timetables": shared(plans, lambda plan: json_text(plan.timetable.to_object())),
         "policies": shared(
             [each.policy for each in written], lambda policy: json_text(encode_policy(policy))
         ),
-        "labels": sparse(json_text(each.labels) if each.labels else None for each in written),
+        "labels": sparse([json_text(each.labels) if each.labels else None for each in written]),
     }
 
 

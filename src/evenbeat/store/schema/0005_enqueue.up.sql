@@ -87,7 +87,7 @@ begin
         when jsonb_path_exists(options, 'strict $.group.max_running ? (
             !(@.type() == "number" && @ >= 1 && @ <= 100000 && @.floor() == @))', silent => true)
             then 'options.group.max_running: must be a whole number from 1 to 100000'
-        when options -> 'group' - 'key' - 'max_running' <> '{}'
+        when (options -> 'group') - 'key' - 'max_running' <> '{}'
             then 'options.group: has key and max_running, and nothing else'
     end;
 end

@@ -2,7 +2,7 @@
 -- Jobs and their pulses are born together: one or ten thousand, each array one of their columns.
 -- Nothing is written for a lane that is not open, nor for a dedupe key that a live job holds: the
 -- uids of those that were born come back where there are keys, else only how many they are.
--- Arrays may come empty: unnest pads with nulls. JSON comes as text, since it may come on a
+-- Arrays may come empty: unnest pads with nulls. JSON comes, and uids go, as text: it may be on a
 -- connection that is not ours, with codecs that we do not know.
 -- Keys are taken in their order, and names after all keys in theirs, so that two who add the same
 -- jobs wait for each other and not in a circle. Hence also the full join: it cannot be a nested
@@ -66,14 +66,14 @@ born as (
 select
     count(*) as count, min(born.id) as first_id, :now as born_at,
     case
-        when cardinality(:dedupe_keys::text[]) > 0 then coalesce(array_agg(born.uid), '{}')
+        when cardinality(:dedupe_keys::text[]) > 0 then coalesce(array_agg(born.uid::text), '{}')
     end as uids,
     case when :wakes::boolean and count(*) > 0 then pg_notify('evenbeat_wake', '')::text end
 from born;
 
 -- name: holders
 -- The live jobs that hold these dedupe keys, by the words of the index that keeps them apart.
-select pulse.dedupe_key, job.uid
+select pulse.dedupe_key, job.uid::text as uid
 from evenbeat.pulse
 join evenbeat.job on job.id = pulse.id
 where pulse.dedupe_key = any (:keys::text[])
