@@ -16,6 +16,11 @@ DAMAGE = {
         "update evenbeat.job set kind = 'other' where id = 5",
         "update evenbeat.pulse set lane_id = 99 where id = 5",
     ],
+    "every_job_is_in_its_group": [
+        "update evenbeat.job set group_key = 'another' where id = 4",
+        "update evenbeat.job set group_key = null where id = 4",
+        "update evenbeat.job set group_key = 'shared' where id = 5",
+    ],
     "runs_are_numbered_without_a_gap": [
         "delete from evenbeat.run where job_id = 7 and number = 2",
     ],

@@ -14,7 +14,9 @@ values
 insert into evenbeat.job_group (id, key, max_running, created_at, limits_at)
 overriding system value values (1, 'shared', 2, '2030-01-01 12:00Z', '2030-01-01 12:00Z');
 
-insert into evenbeat.job (id, uid, kind, payload, timetable, policy, labels, created_at, updated_at)
+insert into evenbeat.job (
+    id, uid, kind, payload, timetable, policy, labels, group_key, created_at, updated_at
+)
 overriding system value
 select
     id, gen_random_uuid(), 'work', '{}',
@@ -22,7 +24,7 @@ select
         when id in (1, 5) then '{"schedule": {"every": "1m", "phase": "0s"}}'::jsonb
         else '{"schedule": {"once": "2030-01-01T12:00:00Z"}}'
     end,
-    '{}', '{}', '2030-01-01 12:00Z', '2030-01-01 12:00Z'
+    '{}', '{}', case when id in (3, 4) then 'shared' end, '2030-01-01 12:00Z', '2030-01-01 12:00Z'
 from generate_series(1, 7) as id;
 
 insert into evenbeat.pulse (

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import orjson
@@ -152,14 +152,11 @@ def read(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
     for place, entry in enumerate(entries):
         if place == MOST_AT_ONCE:
             raise InvalidInput("jobs", f"must be at most {MOST_AT_ONCE:,} at once")
-        match entry:
-            case Definition():
-                yield entry, None
-            case (Definition() as definition, key):
-                yield definition, key
-            case _:
-                what = "must be a definition, or a pair of one and its dedupe key"
-                raise InvalidInput(f"jobs[{place}]", what)
+        pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
+        if len(pair) != 2 or not isinstance(pair[0], Definition):
+            what = "must be a definition, or a pair of one and its dedupe key"
+            raise InvalidInput(f"jobs[{place}]", what)
+        yield pair[0], pair[1]
 
 
 async def prepare_all(

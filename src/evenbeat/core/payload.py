@@ -18,7 +18,7 @@ def check_json(value: Any, field: str) -> None:
 
 def is_plain(value: Any, levels: int) -> bool:
     """Whether it needs no closer look: true of nearly every payload, and told in no time."""
-    kind: type[Any] = type(value)
+    kind = cast("Any", type(value))
     if levels < 1:
         return False
     if kind is str:
@@ -26,12 +26,14 @@ def is_plain(value: Any, levels: int) -> bool:
     if kind is int:
         return -LARGEST_INTEGER <= value <= LARGEST_INTEGER
     if kind is dict:
-        return all(
-            type(key) is str and is_plain(key, 1) and is_plain(item, levels - 1)
-            for key, item in value.items()
-        )
-    if kind is list:
-        return all(is_plain(item, levels - 1) for item in value)
+        for key in value:
+            if type(key) is not str or not key.isascii() or "\x00" in key:
+                return False
+    if kind is dict or kind is list:
+        for item in value.values() if kind is dict else value:
+            if not is_plain(item, levels - 1):
+                return False
+        return True
     return value is None or kind is bool or (kind is float and math.isfinite(value))
 
 

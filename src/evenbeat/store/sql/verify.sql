@@ -23,6 +23,16 @@ left join evenbeat.lane on lane.id = pulse.lane_id
 where lane.id is null
    or (lane.kind, lane.runs_on) is distinct from (job.kind, job.runs_on);
 
+-- name: every_job_is_in_its_group
+-- Not judged while it runs: it may be on its way from one group to another.
+select format('job %s: is of group %s and waits in %s', job.id, coalesce(job.group_key, 'none'),
+    coalesce(job_group.key, 'none')) as breach
+from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
+left join evenbeat.job_group on job_group.id = pulse.group_id
+where job.group_key is distinct from job_group.key
+  and pulse.token is null;
+
 -- name: runs_are_numbered_without_a_gap
 select format('job %s: %s runs are missing between the oldest and the newest', kept.job_id,
     kept.missing) as breach
