@@ -74,13 +74,17 @@ class AfterFailure(StrEnum):
     STOP = "stop"
 
 
+# One value for all who say nothing else: made for each job, it took longer than the rest of a job.
+USUAL_BACKOFF = Exponential()
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a job is tried: how often, how long, and what happens when it goes wrong."""
 
     # Faces that copy another scheduler have its default: /api/v1 asks for 4.
     max_attempts: int = 3
-    backoff: Backoff = field(default_factory=Exponential)
+    backoff: Backoff = USUAL_BACKOFF
     timeout: timedelta = timedelta(hours=1)
     catch_up: CatchUp = CatchUp.LATEST
     catch_up_cap: int = 100
@@ -88,6 +92,9 @@ class Policy:
     after_failure: AfterFailure = AfterFailure.CONTINUE
     pause_after_failures: int | None = None
     retry_rules: tuple[RetryRule, ...] = ()
+
+
+USUAL_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class Definition:
     timetable: Timetable
     payload: Any = field(default_factory=dict[str, Any])
     name: str | None = None
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = USUAL_POLICY
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict[str, str])
     group: Group | None = None

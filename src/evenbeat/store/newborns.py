@@ -10,7 +10,7 @@ import asyncpg
 
 from evenbeat.core.errors import Conflict
 from evenbeat.core.groups import Group
-from evenbeat.core.model import Definition
+from evenbeat.core.model import Definition, Policy
 from evenbeat.core.planning import Plan
 from evenbeat.store.codes import CODE_OF_STATE
 from evenbeat.store.database import Session
@@ -89,20 +89,28 @@ def name_taken(newborns: Sequence[Newborn], error: Any) -> str:
     return f"there is a job of one of these names already: {error.detail}"
 
 
-def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[str, list[Any]]:
-    """The columns that the statement unnests; those that are null throughout are left out."""
+def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[str, Any]:
+    """The columns that the statement unnests, less what is the same throughout.
+
+    Sending is most of what a batch costs here, and an instant as much as three texts.
+    """
     written = [each.definition for each in newborns]
     plans = [each.plan for each in newborns]
     groups = [each.group for each in newborns]
     lanes = [(each.kind, each.runs_on) for each in written]
+    usual = plans[0]
+    others = [None if plan is usual else plan for plan in plans]
     places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes), 1)}
     return {
         "kinds": [kind for kind, _ in places],
         "asked": [json_text(sorted(set(runs_on))) for _, runs_on in places],
-        "lanes": [places[lane] for lane in lanes],
+        "state": CODE_OF_STATE[usual.state],
+        "next_beat_at": usual.first_beat,
+        "timetable": json_text(usual.timetable.to_object()),
+        "lanes": [places[lane] for lane in lanes] if len(places) > 1 else [],
         "uids": [each.uid for each in newborns],
-        "states": [CODE_OF_STATE[plan.state] for plan in plans],
-        "next_beats": [plan.first_beat for plan in plans],
+        "states": sparse([plan and CODE_OF_STATE[plan.state] for plan in others]),
+        "next_beats": sparse([plan and plan.first_beat for plan in others]),
         "priorities": sparse([each.priority or None for each in written]),
         "group_ids": sparse([group and group_ids[group.key] for group in groups]),
         "group_limits": sparse([group and group.job_limit for group in groups]),
@@ -110,17 +118,22 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
         "dedupe_keys": sparse([each.dedupe_key for each in newborns]),
         "names": sparse([each.name for each in written]),
         "payloads": [each.payload for each in newborns],
-        "timetables": shared(plans, lambda plan: json_text(plan.timetable.to_object())),
-        "policies": shared(
-            [each.policy for each in written], lambda policy: json_text(encode_policy(policy))
+        "timetables": sparse(
+            shared(others, lambda plan: plan and json_text(plan.timetable.to_object()))
         ),
+        "policies": sparse(shared([each.policy for each in written], policy_text)),
         "labels": sparse([json_text(each.labels) if each.labels else None for each in written]),
     }
 
 
-def shared(values: Sequence[Shared], encode: Callable[[Shared], str]) -> list[str]:
+def policy_text(policy: Policy) -> str | None:
+    written = encode_policy(policy)
+    return json_text(written) if written else None
+
+
+def shared(values: Sequence[Shared], encode: Callable[[Shared], str | None]) -> list[str | None]:
     """Each value encoded, and one that many share encoded once."""
-    known: dict[int, str] = {}
+    known: dict[int, str | None] = {}
     for value in values:
         if id(value) not in known:
             known[id(value)] = encode(value)

@@ -2,6 +2,7 @@
 -- Jobs and their pulses are born together: one or ten thousand, each array one of their columns.
 -- Nothing is written for a lane that is not open, nor for a dedupe key that a live job holds: the
 -- uids of those that were born come back where there are keys, else only how many they are.
+-- Most jobs of a batch have a plan in common: it comes once, and null in the arrays stands for it.
 -- Arrays may come empty: unnest pads with nulls. JSON comes, and uids go, as text: it may be on a
 -- connection that is not ours, with codecs that we do not know.
 -- Keys are taken in their order, and names after all keys in theirs, so that two who add the same
@@ -18,7 +19,8 @@ with open as materialized (
 given as materialized (
     select
         nextval('evenbeat.job_id_seq') as id, open.id as lane_id, open.kind, open.runs_on,
-        n.uid, n.state, n.next_beat_at, n.priority, n.group_id, n.group_limit, n.group_key,
+        n.uid, coalesce(n.state, :state::"char") as state,
+        coalesce(n.next_beat_at, :next_beat_at::timestamptz) as next_beat_at, n.priority, n.group_id, n.group_limit, n.group_key,
         n.dedupe_key, n.name, n.payload, n.timetable, n.policy, n.labels
     from unnest(
         :lanes::smallint[], :uids::uuid[], :states::"char"[], :next_beats::timestamptz[],
@@ -29,7 +31,7 @@ given as materialized (
         lane, uid, state, next_beat_at, priority, group_id, group_limit, group_key, dedupe_key,
         name, payload, timetable, policy, labels
     )
-    join open on open.place = n.lane
+    join open on open.place = coalesce(n.lane, 1)
 ),
 beating as (
     insert into evenbeat.pulse (
@@ -55,7 +57,8 @@ born as (
     overriding system value
     select
         given.id, given.uid, given.name, given.kind, given.payload::jsonb,
-        given.timetable::jsonb, coalesce(given.policy, '{}')::jsonb,
+        coalesce(given.timetable::jsonb, (select :timetable::text::jsonb)),
+        coalesce(given.policy, '{}')::jsonb,
         coalesce(given.labels, '{}')::jsonb, given.group_key, given.runs_on, :now, :now
     from given
     full join beating on beating.id = given.id
