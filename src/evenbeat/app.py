@@ -8,17 +8,19 @@ from typing import Any, Self
 from evenbeat.config import Settings, load
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
+from evenbeat.control.housekeeping import Housekeeping
 from evenbeat.control.jobs import Jobs
 from evenbeat.control.verify import Report, examine
+from evenbeat.core.figures import Figures, Lag
 from evenbeat.core.registry import Registry
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate, nodes
+from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.database import Database
 
-# One each for the claimer, the recorder, and those who look after the rest.
-ENGINE_POOL = 5
+# One each for the claimer, the recorder, the janitor, and those who look after the rest.
+ENGINE_POOL = 6
 
 
 class Evenbeat:
@@ -45,6 +47,7 @@ class Evenbeat:
         self.jobs = Jobs(database, self.registry)
         self.runs = History(database)
         self.groups = Groups(database)
+        self.housekeeping = Housekeeping(database)
         return self
 
     async def start_database(self) -> str:
@@ -110,6 +113,14 @@ class Evenbeat:
 
     async def schema_status(self) -> migrate.Status:
         return await migrate.read_status(self.database)
+
+    async def lag(self) -> Lag:
+        """How late the schedule is at this moment."""
+        return await figures.lag(self.database)
+
+    async def figures(self) -> Figures | None:
+        """What the whole cluster is like; None before a node has looked for the first time."""
+        return await figures.read(self.database)
 
     async def count_live_nodes(self) -> int:
         return await nodes.count_live(self.database)

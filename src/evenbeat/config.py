@@ -50,6 +50,16 @@ def read_duration(value: object) -> timedelta:
 
 Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 
+# A hundred years: longer than any instant of ours is old.
+FOREVER = timedelta(days=36_500)
+
+
+def read_keeping(value: object) -> timedelta:
+    return FOREVER if value == "forever" else read_duration(value)
+
+
+Keeping = Annotated[timedelta, BeforeValidator(read_keeping), Field(ge=timedelta(0), le=FOREVER)]
+
 
 def read_labels(value: object) -> object:
     if not isinstance(value, str):
@@ -134,6 +144,41 @@ class Settings(BaseModel):
         ge=timedelta(0),
         le=timedelta(hours=1),
         description="how long a stopping node lets its runs finish before it hands them back",
+    )
+    keep_runs: int = Field(
+        100, ge=0, le=1_000_000, description="newest runs of a job that are kept, however old"
+    )
+    keep_runs_for: Keeping = Field(
+        timedelta(days=30),
+        description="how long every run is kept, with its log lines; `forever` is allowed",
+    )
+    keep_finished_jobs_for: Keeping = Field(
+        timedelta(days=7),
+        description="how long one-off jobs are kept that have ended, and jobs that were deleted",
+    )
+    keep_statistics_for: Keeping = Field(
+        timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
+    )
+    housekeeping_interval: Duration = Field(
+        timedelta(minutes=10),
+        ge=timedelta(seconds=1),
+        le=timedelta(days=1),
+        description="how often it is looked for what need not be kept any longer",
+    )
+    housekeeping_share: float = Field(
+        0.1, ge=0.01, le=1, description="most of the time that all nodes together spend on that"
+    )
+    metrics_interval: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=1),
+        le=timedelta(hours=1),
+        description="how often the figures of the whole cluster are taken",
+    )
+    ready_lag: Duration = Field(
+        timedelta(seconds=60),
+        ge=timedelta(seconds=1),
+        le=timedelta(days=1),
+        description="how late a job may be before /readyz says that this is not ready",
     )
     log_format: Literal["console", "json"] = Field("console", description="how log lines look")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

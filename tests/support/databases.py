@@ -12,6 +12,8 @@ EMPTY = """
     delete from evenbeat.run; delete from evenbeat.pulse; delete from evenbeat.job;
     delete from evenbeat.permit; delete from evenbeat.job_group; delete from evenbeat.dead_letter;
     delete from evenbeat.node; delete from evenbeat.lane;
+    delete from evenbeat.chore; delete from evenbeat.run_day; delete from evenbeat.run_total;
+    delete from evenbeat.late_run; delete from evenbeat.run_log; delete from evenbeat.figure;
 """
 
 

@@ -17,6 +17,7 @@ from evenbeat.core.registry import Registry
 from evenbeat.engine import runner
 from evenbeat.engine.bell import listen
 from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
+from evenbeat.engine.janitor import Janitor
 from evenbeat.engine.keeper import Keeper
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
@@ -61,6 +62,7 @@ class Node:
         )
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
+        self._janitor = Janitor(database, settings)
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
@@ -73,6 +75,7 @@ class Node:
                 loops.create_task(forever("reaper", self._reap_and_wait)),
                 loops.create_task(forever("usher", self._usher_and_wait)),
                 loops.create_task(forever("warden", self._watch_and_wait)),
+                loops.create_task(forever("janitor", self._tidy_and_wait)),
             ]
             await first_of(stopping, self.is_dead)
             for task in working:
@@ -100,6 +103,10 @@ class Node:
     async def _watch_and_wait(self) -> None:
         await self._warden.turn()
         await asyncio.sleep(self._settings.check_interval.total_seconds())
+
+    async def _tidy_and_wait(self) -> None:
+        pause = await self._janitor.turn()
+        await asyncio.sleep(pause.total_seconds())
 
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(list(self._registry), self._settings.labels)

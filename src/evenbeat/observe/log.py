@@ -33,6 +33,7 @@ NODE_LEFT: Final = "Node left"
 NODE_LOST: Final = "Node is dead, its runs are taken over"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
+HOUSEKEEPING_DONE: Final = "Housekeeping done"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"

@@ -38,6 +38,7 @@ where node.id = :node_id
   and node.dead_at is null;
 
 -- name: mark_dead
+-- Rows of nodes stay for ever, since runs name them; the index knows those that were not swept.
 -- SKIP LOCKED: while one node is declaring another dead, a third need not wait to do the same.
 update evenbeat.node
 set dead_at = statement_timestamp()
@@ -45,6 +46,7 @@ where node.id in (
     select stale.id
     from evenbeat.node as stale
     where stale.dead_at is null
+      and stale.swept_at is null
       and stale.alive_until < statement_timestamp()
     order by stale.id
     for update skip locked
@@ -72,4 +74,5 @@ where node.id = :node_id
 select count(*)
 from evenbeat.node
 where node.dead_at is null
+  and node.swept_at is null
   and node.alive_until > statement_timestamp();
