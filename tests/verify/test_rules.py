@@ -121,6 +121,23 @@ DAMAGE = {
         values (9, 4, 'work', '{}', 3, '2030-01-01 12:03Z')
         """,
     ],
+    "every_run_is_counted_once": [
+        "update evenbeat.run_day set completed = 2 where job_id = 1",
+        "update evenbeat.run_day set completed = 4 where job_id = 1",
+        "update evenbeat.run_day set failed = 1 where job_id = 1",
+        # Not counted yet, and in its day all the same.
+        "insert into evenbeat.late_run values (3)",
+        # Removed without having been counted.
+        "delete from evenbeat.run where job_id = 1; "
+        "update evenbeat.run_day set completed = 2 where job_id = 1",
+        "delete from evenbeat.run where id = 1; delete from evenbeat.run_day where job_id = 1",
+    ],
+    "every_run_in_hand_will_be_counted": [
+        "update evenbeat.chore set cursor = 8 where name = 'count'",
+    ],
+    "every_log_line_has_its_run": [
+        "update evenbeat.run_log set run_id = 99 where run_id = 9",
+    ],
     "no_beat_is_lost": [
         # The row of missed beats was never written.
         "delete from evenbeat.run where id = 4; "
@@ -147,7 +164,26 @@ CASES = [
 # What looks odd and is in order.
 ODD = {
     "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
-    "all runs are gone": "delete from evenbeat.run",
+    "all runs are gone": "delete from evenbeat.run; delete from evenbeat.run_log where run_id = 9",
+    "a dead letter outlives its run": """
+        delete from evenbeat.run where job_id = 2;
+        update evenbeat.dead_letter set created_at = '2030-01-01 12:30Z'
+    """,
+    "a job is gone and its runs are not": """
+        delete from evenbeat.pulse where id = 2; delete from evenbeat.job where id = 2
+    """,
+    "a run under way is remembered as late": """
+        update evenbeat.chore set cursor = 8 where name = 'count';
+        insert into evenbeat.late_run values (8)
+    """,
+    "a run under way has log lines": """
+        insert into evenbeat.run_log (run_id, at, level, message) values (8, now(), 'info', 'on')
+    """,
+    "a job is older than the days that are kept": """
+        insert into evenbeat.chore (name, next_at, total_count) values ('days', now(), 1);
+        update evenbeat.run_day set day = '2030-01-02', completed = 1 where job_id = 1;
+        update evenbeat.run_day set day = '2030-01-02' where job_id = 0
+    """,
     "an edited job is not judged by its new limit": """
         update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2
     """,

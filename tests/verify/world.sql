@@ -80,3 +80,16 @@ values
 
 insert into evenbeat.dead_letter (id, job_id, kind, payload, beat_at, attempts, created_at)
 values (7, 2, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z');
+
+-- Counted up to run 6; the days of one-off jobs are under job 0.
+insert into evenbeat.chore (name, cursor, goal, next_at) values ('count', 6, 6, now());
+insert into evenbeat.run_day (
+    day, kind, group_key, job_id, completed, failed, lost, cancelled, skipped, retried, duration_ms,
+    longest_ms, items_crawled, items_indexed
+)
+values
+    ('2030-01-01', 'work', '', 1, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0),
+    ('2030-01-01', 'work', '', 0, 0, 2, 1, 0, 0, 1, 0, 0, 0, 0);
+
+insert into evenbeat.run_log (run_id, at, level, message)
+values (9, '2030-01-01 12:00Z', 'info', 'over');

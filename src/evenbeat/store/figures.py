@@ -120,4 +120,5 @@ def database_from(taken: dict[str, Any], tables: list[dict[str, Any]]) -> Databa
 
 
 def seconds(number: float | None) -> timedelta | None:
-    return None if number is None else timedelta(seconds=number)
+    """That have passed; a lease that runs on is 0 seconds old."""
+    return None if number is None else timedelta(seconds=max(number, 0))

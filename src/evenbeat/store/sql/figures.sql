@@ -58,10 +58,9 @@ select
     (select count(*) from living) as nodes,
     -- How long ago the last of them was believed to live; null: there never was one.
     (
-        select extract(epoch from greatest(
-            interval '0',
-            statement_timestamp() - max(least(node.alive_until, node.dead_at))
-        ))
+        select extract(
+            epoch from statement_timestamp() - max(least(node.alive_until, node.dead_at))
+        )
         from evenbeat.node
     )::float8 as silent
 from late;

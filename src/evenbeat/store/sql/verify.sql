@@ -385,7 +385,7 @@ where run.state = 'f'
   );
 
 -- name: every_dead_letter_has_its_failed_run
--- As long as runs of its time are kept.
+-- As long as older runs of its job are kept: a letter outlives its run, and its job.
 select format('dead letter %s of job %s: its run is %s', dead_letter.id, dead_letter.job_id, case
     when run.id is null then 'not in the history'
     else 'not a failed one'
@@ -394,7 +394,92 @@ from evenbeat.dead_letter
 left join evenbeat.run on run.id = dead_letter.id
 where run.state <> 'f'
    or run.id is null
-  and dead_letter.created_at >= (select min(oldest.finished_at) from evenbeat.run as oldest);
+  and exists (
+      select from evenbeat.run as older
+      where older.job_id = dead_letter.job_id
+        and older.id < dead_letter.id
+  );
+
+-- name: every_run_is_counted_once
+-- Where all of a job's history is kept, its days say what the counted runs say; where some of it
+-- is gone, its days and the runs not yet counted add up to the job's own counters. Of recurring
+-- jobs that were never edited, and are no older than the days that are kept: others share a row,
+-- or have lost some.
+select format('job %s: its days count %s completed and %s failed runs, and %s and %s is right',
+    judged.id, judged.completed, judged.failed, judged.expected_completed, judged.expected_failed)
+    as breach
+from (
+    select
+        pulse.id,
+        coalesce(days.completed, 0) as completed,
+        coalesce(days.failed, 0) as failed,
+        case
+            when kept.oldest = 1 then kept.counted_completed
+            else pulse.completed_count - coalesce(kept.open_completed, 0)
+        end as expected_completed,
+        case
+            when kept.oldest = 1 then kept.counted_failed
+            else pulse.failed_count - coalesce(kept.open_failed, 0)
+        end as expected_failed
+    from evenbeat.pulse
+    join evenbeat.job on job.id = pulse.id
+    left join (
+        select
+            seen.job_id,
+            min(seen.number) as oldest,
+            count(*) filter (where seen.is_counted and seen.state = 'c') as counted_completed,
+            count(*) filter (where seen.is_counted and seen.state = 'f') as counted_failed,
+            count(*) filter (where not seen.is_counted and seen.state = 'c') as open_completed,
+            count(*) filter (where not seen.is_counted and seen.state = 'f') as open_failed
+        from (
+            select
+                run.job_id, run.number, run.state,
+                run.id <= coalesce(
+                    (select chore.cursor from evenbeat.chore where chore.name = 'count'), 0
+                )
+                and late_run.id is null as is_counted
+            from evenbeat.run
+            left join evenbeat.late_run on late_run.id = run.id
+        ) as seen
+        group by seen.job_id
+    ) as kept on kept.job_id = pulse.id
+    left join (
+        select
+            run_day.job_id,
+            sum(run_day.completed) as completed,
+            sum(run_day.failed) as failed
+        from evenbeat.run_day
+        where run_day.job_id > 0
+        group by run_day.job_id
+    ) as days on days.job_id = pulse.id
+    where job.version = 1
+      and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+      and (
+          (job.created_at at time zone 'UTC')::date >= (
+              select min(run_day.day) from evenbeat.run_day
+          )
+          or not exists (
+              select from evenbeat.chore where chore.name = 'days' and chore.total_count > 0
+          )
+      )
+) as judged
+where (judged.completed, judged.failed)
+    <> (judged.expected_completed, judged.expected_failed);
+
+-- name: every_run_in_hand_will_be_counted
+-- Once counting has passed its id, a run is found again only if it is remembered as late.
+select format('job %s: run %s is under way, and counting has passed it', pulse.id,
+    pulse.run_number) as breach
+from evenbeat.pulse
+join evenbeat.chore on chore.name = 'count'
+where pulse.token is not null
+  and pulse.run_id <= chore.cursor
+  and not exists (select from evenbeat.late_run where late_run.id = pulse.run_id);
+
+-- name: every_log_line_has_its_run
+select format('log line %s: there is no run %s', run_log.id, run_log.run_id) as breach
+from evenbeat.run_log
+where not exists (select from evenbeat.run_all where run_all.id = run_log.run_id);
 
 -- name: scope
 -- How much there is to look at.
