@@ -42,6 +42,13 @@ HOT = (
     *(("groups", name) for name in ("lock", "unpark", "with_room")),
     *(("jobs", name) for name in ("insert", "by_uid", "definitions", "cancel")),
     ("nodes", "renew"),
+    *(
+        ("retention", name)
+        for name in ("closed_ids", "next_closed_id", "closed_late", "count_runs")
+    ),
+    *(("retention", name) for name in ("old_runs", "remove_lines", "remove_runs", "old_jobs")),
+    *(("retention", name) for name in ("fold_days", "remove_jobs", "remove_days")),
+    *(("figures", name) for name in ("lag", "lanes", "dead_letters")),
 )
 BY_INDEX = {
     "leases.claim_due": "pulse_due",
@@ -53,8 +60,13 @@ BY_INDEX = {
     "groups.unpark": "pulse_parked",
     "groups.with_room": "pulse_parked",
     "jobs.by_uid": "job_uid_key",
+    "retention.old_runs": "run_pkey",
+    "retention.old_jobs": "pulse_pkey",
+    "retention.fold_days": "run_day_job",
+    "figures.lag": "pulse_due",
+    "figures.lanes": "pulse_due",
 }
-LARGE = ("pulse", "job", "run", "permit", "dead_letter")
+LARGE = ("pulse", "job", "run", "permit", "dead_letter", "run_day", "run_log", "late_run")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 # A piece should take this long: short enough that nobody waits for its rows or its disk writes.
 WANTED = timedelta(milliseconds=25)
-SMALLEST, LARGEST = 10, 1000
+SMALLEST, LARGEST = 50, 1000
 SHORTEST_PAUSE = timedelta(milliseconds=5)
 
 
@@ -39,6 +39,8 @@ class Piece:
     is_end: bool
     # It began with the first key.
     is_sweep: bool = False
+    # What the server spent on it; None: as long as it took.
+    spent: timedelta | None = None
 
 
 def next_size(size: int, took: timedelta) -> int:

@@ -78,12 +78,12 @@ class Janitor:
             if chore is None:
                 return None
             piece = await work(session, chore, size)
-            took = timedelta(seconds=time.monotonic() - began)
+            took = piece.spent or timedelta(seconds=time.monotonic() - began)
             pause = pause_after(took, self._share)
             until_next = self._until_next(name, interval, took) if piece.is_end else pause
             done = await chores.note(session, name, piece, took=took, pause=until_next)
             failpoint.reach("before_housekeeping_commit")
-        self._sizes[name] = next_size(size, timedelta(seconds=time.monotonic() - began))
+        self._sizes[name] = next_size(size, took)
         if done is not None:
             tell(done)
         return pause

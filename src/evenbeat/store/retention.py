@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+import asyncpg
+
 from evenbeat.core.housekeeping import Chore, Piece
 from evenbeat.store import chores
 from evenbeat.store.database import Session
@@ -24,6 +26,19 @@ class Keep:
     statistics_for: timedelta
 
 
+class Server:
+    """Statements that say how long they took where they ran, and what they add up to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.spent = timedelta(0)
+
+    async def ask(self, statement: str, **given: object) -> asyncpg.Record:
+        [row] = await self._session.fetch(SQL[statement], **given)
+        self.spent += timedelta(milliseconds=row["ms"])
+        return row
+
+
 async def newest_id(session: Session) -> int:
     """The last run id that was drawn, by whomever, committed or not."""
     return await session.fetch_value(SQL["newest_id"])
@@ -38,10 +53,10 @@ async def count(session: Session, chore: Chore, size: int, *, newest: int) -> Pi
     late = await ids_of(session, "closed_late", limit=size)
     await session.execute(SQL["forget_late"], ids=late)
     if not chore.is_settled or chore.cursor >= chore.goal:
-        await count_ids(session, late)
         if chore.is_settled:
             await chores.set_goal(session, newest)
-        return Piece(chore.cursor, len(late), is_end=len(late) < size)
+        spent = await count_ids(session, late)
+        return Piece(chore.cursor, len(late), is_end=len(late) < size, spent=spent)
     until = min(chore.cursor + size, chore.goal)
     closed = await ids_of(session, "closed_ids", after=chore.cursor, until=until)
     if closed:
@@ -50,14 +65,18 @@ async def count(session: Session, chore: Chore, size: int, *, newest: int) -> Pi
         until = await end_of_gap(session, chore)
         open_ids = await ids_of(session, "in_hand_ids", after=chore.cursor, until=until)
     await session.execute(SQL["remember_late"], ids=open_ids)
-    await count_ids(session, [*late, *closed])
+    counted = [*late, *closed]
+    spent = await count_ids(session, counted)
     # The round ends when it is caught up and has a new goal, with the piece after the last.
-    return Piece(until, len(late) + len(closed), is_end=False)
+    return Piece(until, len(counted), is_end=False, spent=spent)
 
 
-async def count_ids(session: Session, ids: Sequence[int]) -> None:
-    if ids:
-        await session.execute(SQL["count_runs"], ids=ids)
+async def count_ids(session: Session, ids: Sequence[int]) -> timedelta | None:
+    if not ids:
+        return None
+    server = Server(session)
+    await server.ask("count_runs", ids=ids)
+    return server.spent
 
 
 async def end_of_gap(session: Session, chore: Chore) -> int:
@@ -84,42 +103,39 @@ async def remove_runs(session: Session, chore: Chore, size: int, keep: Keep) -> 
     day it begins with the first run again: some were kept only because they were their job's
     newest.
     """
-    row = await session.fetch_row(
-        SQL["old_runs"], after=chore.cursor, limit=size, keep=keep.runs, keep_for=keep.runs_for
+    server = Server(session)
+    found = await server.ask(
+        "old_runs", after=chore.cursor, limit=size, keep=keep.runs, keep_for=keep.runs_for
     )
-    if row is None or row["last_id"] is None:
-        return end_of_walk(chore, chore.cursor, 0)
-    most_lines, is_first = size * LINES_PER_RUN, chore.cursor == 0
-    removed_lines = await session.execute(SQL["remove_lines"], run_ids=row["ids"], limit=most_lines)
-    if removed_lines == most_lines:
-        return Piece(chore.cursor, 0, is_end=False, is_sweep=is_first)
-    removed = await session.execute(SQL["remove_runs"], ids=row["ids"])
-    if row["young_id"] is not None:
-        return end_of_walk(chore, row["young_id"] - 1, removed)
-    if row["seen"] < size:
-        return end_of_walk(chore, row["last_id"], removed)
-    return Piece(row["last_id"], removed, is_end=False, is_sweep=is_first)
-
-
-def end_of_walk(chore: Chore, cursor: int, count: int) -> Piece:
-    is_first = chore.cursor == 0
-    begins_anew = chore.is_sweep_due and not is_first
-    return Piece(0 if begins_anew else cursor, count, is_end=True, is_sweep=is_first)
+    ids, is_end = found["ids"], found["seen"] < size
+    cursor, removed, is_first = found["last_id"] or chore.cursor, 0, chore.cursor == 0
+    if ids:
+        most = size * LINES_PER_RUN
+        lines = await server.ask("remove_lines", run_ids=ids, limit=most)
+        if lines["count"] == most:
+            # There may be more of them: the same runs once again.
+            return Piece(chore.cursor, 0, is_end=False, is_sweep=is_first, spent=server.spent)
+        removed = (await server.ask("remove_runs", ids=ids))["count"]
+    if found["young_id"] is not None:
+        cursor, is_end = found["young_id"] - 1, True
+    if is_end and chore.is_sweep_due and not is_first:
+        cursor = 0
+    return Piece(cursor, removed, is_end=is_end, is_sweep=is_first, spent=server.spent)
 
 
 async def remove_jobs(session: Session, chore: Chore, size: int, keep: Keep) -> Piece:
     """The next finished one-off jobs and deleted jobs; their statistics stay, without their id."""
-    row = await session.fetch_row(
-        SQL["old_jobs"], after=chore.cursor, limit=size, keep_for=keep.finished_jobs_for
+    server = Server(session)
+    found = await server.ask(
+        "old_jobs", after=chore.cursor, limit=size, keep_for=keep.finished_jobs_for
     )
-    if row is None or row["last_id"] is None:
-        return Piece(0, 0, is_end=True)
-    ids = row["ids"]
+    ids, is_end = found["ids"], found["seen"] < size
+    # Folding and removing take several times as long a row as looking: then the clock decides.
+    spent = None if ids else server.spent
     if ids:
         await session.execute(SQL["fold_days"], job_ids=ids)
         await session.execute(SQL["remove_jobs"], job_ids=ids)
-    is_end = row["seen"] < size
-    return Piece(0 if is_end else row["last_id"], len(ids), is_end=is_end)
+    return Piece(0 if is_end else found["last_id"], len(ids), is_end=is_end, spent=spent)
 
 
 async def remove_days(session: Session, chore: Chore, size: int, keep: Keep) -> Piece:

@@ -25,7 +25,7 @@ def test_a_piece_stays_within_its_bounds_and_at_most_doubles(size: int, took: ti
     assert SMALLEST <= following <= min(LARGEST, max(2 * size, SMALLEST))
 
 
-@pytest.mark.parametrize(("took", "expected"), [(25, 400), (50, 200), (250, 40), (10_000, 10)])
+@pytest.mark.parametrize(("took", "expected"), [(25, 400), (50, 200), (100, 100), (10_000, 50)])
 def test_a_piece_that_took_too_long_is_followed_by_a_smaller_one(took: int, expected: int) -> None:
     assert next_size(400, took * MS) == expected
 

@@ -1,5 +1,6 @@
 -- Runs are walked by their key, oldest first: their ids come from a sequence at the claim, so that
--- no index on time is needed. Every statement here is one small piece of work.
+-- no index on time is needed. Every statement here is one small piece of work. The larger ones say
+-- how many milliseconds they took here: a node that is busy hears of their end much later.
 
 -- name: newest_id
 -- The last id that was drawn; 0 before the first.
@@ -113,20 +114,28 @@ days as (
         longest_ms = greatest(d.longest_ms, excluded.longest_ms),
         items_crawled = d.items_crawled + excluded.items_crawled,
         items_indexed = d.items_indexed + excluded.items_indexed
+    returning d.day
+),
+totals as (
+    insert into evenbeat.run_total as t (kind, completed, failed, lost, cancelled, skipped)
+    select
+        counted.kind, sum(counted.completed), sum(counted.failed), sum(counted.lost),
+        sum(counted.cancelled), sum(counted.skipped)
+    from counted
+    group by counted.kind
+    order by counted.kind
+    on conflict (kind) do update
+    set completed = t.completed + excluded.completed,
+        failed = t.failed + excluded.failed,
+        lost = t.lost + excluded.lost,
+        cancelled = t.cancelled + excluded.cancelled,
+        skipped = t.skipped + excluded.skipped
+    returning t.kind
 )
-insert into evenbeat.run_total as t (kind, completed, failed, lost, cancelled, skipped)
 select
-    counted.kind, sum(counted.completed), sum(counted.failed), sum(counted.lost),
-    sum(counted.cancelled), sum(counted.skipped)
-from counted
-group by counted.kind
-order by counted.kind
-on conflict (kind) do update
-set completed = t.completed + excluded.completed,
-    failed = t.failed + excluded.failed,
-    lost = t.lost + excluded.lost,
-    cancelled = t.cancelled + excluded.cancelled,
-    skipped = t.skipped + excluded.skipped;
+    (select count(*) from days) as day_count,
+    (select count(*) from totals) as kind_count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: old_runs
 -- Which runs of this piece may go: those that are both older than :keep_for and beyond the :keep
@@ -176,22 +185,35 @@ select
                 and older.number < judged.first
           )
         order by judged.id
-    ) as ids
+    ) as ids,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms
 from young;
 
 -- name: remove_lines
 -- Log lines go with their run, a bounded number at a time: a run may have a million of them.
-delete from evenbeat.run_log
-where (run_log.run_id, run_log.id) in (
-    select line.run_id, line.id
-    from unnest(:run_ids::bigint[]) as doomed (run_id)
-    join evenbeat.run_log as line on line.run_id = doomed.run_id
-    limit :limit
-);
+with gone as (
+    delete from evenbeat.run_log
+    where (run_log.run_id, run_log.id) in (
+        select line.run_id, line.id
+        from unnest(:run_ids::bigint[]) as doomed (run_id)
+        join evenbeat.run_log as line on line.run_id = doomed.run_id
+        limit :limit
+    )
+    returning run_log.id
+)
+select
+    (select count(*) from gone) as count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: remove_runs
-delete from evenbeat.run
-where run.id = any (:ids::bigint[]);
+with gone as (
+    delete from evenbeat.run
+    where run.id = any (:ids::bigint[])
+    returning run.id
+)
+select
+    (select count(*) from gone) as count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: old_jobs
 -- Which jobs of this piece may go: one-off jobs that have ended, and deleted ones, for :keep_for.
@@ -244,7 +266,8 @@ doomed as materialized (
 select
     (select max(piece.id) from piece) as last_id,
     (select count(*) from piece) as seen,
-    array(select doomed.id from doomed order by doomed.id) as ids;
+    array(select doomed.id from doomed order by doomed.id) as ids,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: fold_days
 -- The days of jobs that go are kept under job 0: what a kind or a group did stays known.
