@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -119,9 +120,20 @@ async def leave_as_it_is(connection: object) -> None:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A JSON value that is one element of an array parameter.
+
+    Of a bare list the driver would make a further dimension of the array, and its items would
+    be dealt out to the rows of other jobs.
+    """
+
+    value: Any
+
+
 def encode_json(value: Any) -> bytes:
     """As jsonb travels: a version, then the text."""
-    return b"\x01" + orjson.dumps(value)
+    return b"\x01" + orjson.dumps(value.value if isinstance(value, Json) else value)
 
 
 def decode_json(data: bytes) -> Any:

@@ -11,7 +11,7 @@ import asyncpg
 from evenbeat.core.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.settle import Verdict
 from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, CODE_OF_STATE
-from evenbeat.store.database import Database, Session
+from evenbeat.store.database import Database, Json, Session
 from evenbeat.store.jobs import Definitions, Unreadable
 from evenbeat.store.statements import load
 
@@ -256,7 +256,7 @@ def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list
         "error_classes": sparse(each.error_class for each in verdicts),
         "errors": sparse(each.error for each in verdicts),
         "stack_traces": sparse(each.stack_trace for each in verdicts),
-        "results": sparse(each.result for each in verdicts),
+        "results": sparse(None if each.result is None else Json(each.result) for each in verdicts),
         "items_crawled": sparse(each.items_crawled or None for each in verdicts),
         "items_indexed": sparse(each.items_indexed or None for each in verdicts),
         "reasons": sparse(each.reason for each in verdicts),
