@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from evenbeat.config import Settings, load
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.jobs import Jobs
 from evenbeat.control.verify import Report, examine
-from evenbeat.core.registry import Registry
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
+from evenbeat.handlers.function import Called, Function
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import migrate, nodes
 from evenbeat.store.database import Database
+
+Code = TypeVar("Code", bound=Callable[..., Any])
 
 # One each for the claimer, the recorder, and those who look after the rest.
 ENGINE_POOL = 5
@@ -30,9 +32,48 @@ class Evenbeat:
 
     def __init__(self, settings: Settings | None = None, **keywords: Any) -> None:
         self.settings = settings or load(**keywords)
-        self.registry = Registry(built_in())
+        self._functions = Function()
+        self.registry = built_in(self.settings, self._functions)
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
+
+    def configure(self, settings: Settings) -> None:
+        """Take these settings where they were chosen by hand, before the app is opened."""
+        chosen = {
+            name: getattr(each, name)
+            for each in (self.settings, settings)
+            for name, origin in each.origins.items()
+            if origin == "keyword"
+        }
+        self.settings = load(**chosen)
+        self._server = embedded_server(self.settings)
+
+    def handler(self, kind: str) -> Callable[[Code], Code]:
+        """Make a function the handler of a kind: `@eb.handler("report")`."""
+
+        def register(function: Code) -> Code:
+            self.registry.add(Called(kind, function))
+            return function
+
+        return register
+
+    @overload
+    def function(self, given: Code) -> Code: ...
+
+    @overload
+    def function(self, given: str) -> Callable[[Code], Code]: ...
+
+    def function(self, given: Any) -> Any:
+        """Let jobs of kind `function` call it: `@eb.function`, or with a name of your own."""
+
+        def register(function: Code) -> Code:
+            name = given if isinstance(given, str) else getattr(function, "__name__", "")
+            self._functions.add(name, function)
+            if self._functions.kind not in self.registry.served:
+                self.registry.add(self._functions)
+            return function
+
+        return register if isinstance(given, str) else register(given)
 
     async def open(self, *, migrated: bool = False) -> Self:
         """Connect; with `migrated`, bring the schema up to date first."""

@@ -29,6 +29,8 @@ from evenbeat.core.durations import EXACT, parse_duration
 from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
 
 PREFIX = "EVENBEAT_"
+# What follows is the name of a secret that jobs refer to, and no setting.
+REFERRED_PREFIX = "EVENBEAT_SECRET_"
 FILE = "evenbeat.toml"
 # Names other tools have made customary; ours win where both are set.
 ALIASES = {"DATABASE_URL": "database_url"}
@@ -135,6 +137,23 @@ class Settings(BaseModel):
         le=timedelta(hours=1),
         description="how long a stopping node lets its runs finish before it hands them back",
     )
+    stop_grace: Duration = Field(
+        timedelta(seconds=5),
+        ge=timedelta(0),
+        le=timedelta(minutes=5),
+        description="how long a run that is told to stop may tidy up before it is given up",
+    )
+    app: str | None = Field(None, description="your app with its handlers, as in package.module:eb")
+    secrets_dir: Path | None = Field(
+        None, description="directory of secrets, one file each, besides EVENBEAT_SECRET_* variables"
+    )
+    allow_private_networks: bool = Field(
+        False, description="let http jobs call private, loopback and link-local addresses"
+    )
+    allowed_networks: Labels = Field(
+        (),
+        description="networks and hosts that http jobs may call all the same, as in 10.1.0.0/16",
+    )
     log_format: Literal["console", "json"] = Field("console", description="how log lines look")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="least important log lines to show"
@@ -203,7 +222,8 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
             found[name] = environ[variable], variable
     for variable, value in environ.items():
         # An empty variable means unset: shells and compose files cannot say it otherwise.
-        if variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG" and value:
+        is_setting = variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG"
+        if is_setting and not variable.startswith(REFERRED_PREFIX) and value:
             found[variable.removeprefix(PREFIX).lower()] = value, variable
     return found
 

@@ -6,18 +6,23 @@ import os
 import shlex
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Collection, Generator
 
 import typer
 import uvloop
 
 from evenbeat import server
-from evenbeat.app import Evenbeat
+from evenbeat.cli.user_app import find_app
 from evenbeat.config import Settings
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.observe import log
 
 SCHEMA_CHECK = 0.5
+# For threads and tasks that a handler left behind; everything of ours is closed by then.
+LAST_WAIT = 3.0
+INTERRUPTED = 130
 
 
 def run(settings: Settings, parts: Collection[str]) -> None:
@@ -26,14 +31,35 @@ def run(settings: Settings, parts: Collection[str]) -> None:
     bound = server.bind(settings) if "api" in parts else None
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(Service(settings, parts, bound).run())
+            code = 1
+            try:
+                runner.run(Service(settings, parts, bound).run())
+                code = 0
+            except asyncio.CancelledError:
+                code = INTERRUPTED
+                raise
+            finally:
+                leave_by_force(code, after=LAST_WAIT)
     except asyncio.CancelledError:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except BaseExceptionGroup as group:
         ours = group.subgroup(EvenbeatError)
         if ours is None:
             raise
         raise first_leaf(ours) from None
+
+
+def leave_by_force(code: int, *, after: float) -> None:
+    """End the process soon, even if the loop waits for a handler that will not end."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    timer = threading.Timer(after, leave)
+    timer.daemon = True
+    timer.start()
 
 
 class Service:
@@ -47,7 +73,7 @@ class Service:
         self._awaited = set(parts)
         self._bound = bound
         self._stopping = asyncio.Event()
-        self._app = Evenbeat(settings)
+        self._app = find_app(settings)
 
     async def run(self) -> None:
         log.get_logger().info(log.STARTING)

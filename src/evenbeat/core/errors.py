@@ -4,10 +4,13 @@
     ├── InvalidInput          what was sent cannot be accepted; names the field
     │   └── InvalidSettings   the same, for settings
     ├── NotFound              no such job, run, …
+    │   └── NoSuchSecret      a payload refers to a secret that is not there
     ├── Conflict              not in this state, or not any more
     │   └── IllegalTransition
     ├── NotPermitted          signed in, but the role does not allow it
     ├── NotSignedIn           no token, or not a good one
+    ├── AddressRefused        an outbound request to where none may go
+    ├── RunStopped            the run was told to stop, and its function looked
     ├── StoreUnavailable      the database cannot be reached or does not answer
     ├── MigrationFailed       the schema is not what this version needs
     └── PostgresFailed        the embedded server cannot be started, reached or stopped
@@ -50,6 +53,10 @@ class NotFound(EvenbeatError):
     """No such thing here."""
 
 
+class NoSuchSecret(NotFound):
+    """A payload refers to a secret that is not there: trying again cannot help."""
+
+
 class Conflict(EvenbeatError):
     """The request is fine in itself, but not in the state things are in."""
 
@@ -69,6 +76,14 @@ class NotSignedIn(EvenbeatError):
 
 class NotPermitted(EvenbeatError):
     """The role of whoever asks does not allow this."""
+
+
+class AddressRefused(EvenbeatError):
+    """An outbound request would go to an address that is closed to them."""
+
+
+class RunStopped(EvenbeatError):
+    """Ends a function in a thread that looks whether its run is to stop."""
 
 
 class StoreUnavailable(EvenbeatError):

@@ -7,10 +7,10 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 
 from evenbeat.config import Settings
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.handler import RunContext
 from evenbeat.core.model import Claimed
 from evenbeat.core.outcome import Failed
 from evenbeat.core.registry import Registry
@@ -20,6 +20,8 @@ from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
 from evenbeat.engine.keeper import Keeper
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.engine.toolbox import NodeToolbox
+from evenbeat.engine.underway import NODE_STOPS, UNWANTED, Underway
 from evenbeat.engine.usher import Usher
 from evenbeat.engine.warden import Warden
 from evenbeat.observe import failpoint, log
@@ -33,19 +35,32 @@ BACK_OFF = 1.0
 LEAST_PATIENCE = 5.0
 # Claims run ahead of what is written by this much, so that neither waits for the other.
 MOST_UNWRITTEN = 1000
+# Threads that hang, on a node whose places are few.
+FEWEST_LINGERING = 10
 
 
 class Node:
     """One life of this process as a node. Once it is declared dead it needs a new one."""
 
     def __init__(
-        self, database: Database, registry: Registry, settings: Settings, node_id: int
+        self,
+        database: Database,
+        registry: Registry,
+        settings: Settings,
+        *,
+        node_id: int,
+        toolbox: NodeToolbox,
     ) -> None:
         self._database = database
         self._registry = registry
         self._settings = settings
         self.is_dead = asyncio.Event()
-        self._running: dict[int, asyncio.Task[None]] = {}
+        self._running: dict[int, Underway] = {}
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        # Runs that have ended by our word, while their handlers go on.
+        self._abandoned: set[Underway] = set()
+        self._toolbox = toolbox
         self._recorder = Recorder(database, self._on_recorded)
         self._usher = Usher(database)
         self._claimer = Claimer(
@@ -65,7 +80,15 @@ class Node:
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
         await self._claimer.find_lanes()
-        async with asyncio.TaskGroup() as self._runs, asyncio.TaskGroup() as loops:
+        try:
+            await self._work(stopping)
+        finally:
+            # Nothing is left after a drain; cut off from the outside, there may be.
+            for run in self._running.values():
+                run.kill()
+
+    async def _work(self, stopping: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as loops:
             recording = loops.create_task(self._recorder.run())
             working = [
                 loops.create_task(forever("listener", self._listen)),
@@ -102,12 +125,16 @@ class Node:
         await asyncio.sleep(self._settings.check_interval.total_seconds())
 
     def _is_served(self, lane: Lane) -> bool:
-        return lane.is_served_by(list(self._registry), self._settings.labels)
+        return lane.is_served_by(self._registry.served, self._settings.labels)
 
     def _room(self) -> Room:
         unwritten = len(self._recorder.in_hand) - len(self._running)
+        concurrency = self._settings.concurrency
+        # What lingers keeps its place, but never more than half of them: a job that hangs at every
+        # beat must not shut out all others.
+        taken = len(self._running) + min(self._lingering, concurrency // 2)
         return Room(
-            waiting=min(self._settings.concurrency - len(self._running), LARGEST_CLAIM),
+            waiting=min(concurrency - taken, LARGEST_CLAIM),
             # All or nothing: claims of a few jobs each cost as much as large ones.
             instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
         )
@@ -121,54 +148,65 @@ class Node:
             elif self._registry.is_instant(held.definition.kind):
                 ended.append(self._run_instantly(held))
             else:
-                task = self._runs.create_task(self._run(held))
-                self._running[held.run.id] = task
-                task.add_done_callback(partial(self._on_ended, held))
+                self._begin(held)
         if ended:
             self._recorder.add(*ended)
 
     def _run_instantly(self, claimed: Claimed) -> Ended:
         began = time.monotonic()
-        outcome = runner.run_instantly(claimed, self._registry)
+        context = RunContext(claimed, self._toolbox)
+        outcome = runner.run_instantly(claimed, context, self._registry)
         return Ended(claimed, outcome, timedelta(seconds=time.monotonic() - began))
 
-    async def _run(self, claimed: Claimed) -> None:
-        failpoint.reach("before_handler")
+    def _begin(self, claimed: Claimed) -> None:
         log.get_logger().debug(
             log.JOB_STARTED, job_id=str(claimed.uid), execution_number=claimed.run.number
         )
-        began = time.monotonic()
-        outcome = await runner.run(claimed, self._registry)
-        spent = timedelta(seconds=time.monotonic() - began)
-        failpoint.reach("after_handler")
-        self._running.pop(claimed.run.id, None)
-        self._recorder.add(Ended(claimed, outcome, spent))
+        grace, toolbox = self._settings.stop_grace, self._toolbox
+        run = Underway(claimed, grace=grace, toolbox=toolbox, on_ended=self._on_ended)
+        self._running[claimed.run.id] = run
+        self._is_idle.clear()
+        run.start(self._registry, self._on_gone)
+
+    def _on_ended(self, run: Underway, ended: Ended) -> None:
+        self._running.pop(ended.claimed.run.id, None)
+        if not self._running:
+            self._is_idle.set()
+        if run.is_abandoned:
+            self._abandoned.add(run)
+            log.get_logger().warning(
+                log.RUN_ABANDONED,
+                job_id=str(run.claimed.uid),
+                kind=run.claimed.definition.kind,
+                execution_number=run.claimed.run.number,
+                lingering=self._lingering,
+            )
+        self._recorder.add(ended)
         self._claimer.bell.ring()
 
-    def _on_ended(self, claimed: Claimed, task: asyncio.Task[None]) -> None:
-        """A task that was cancelled before its first step has told nobody of its end."""
-        if self._running.pop(claimed.run.id, None) is not None:
-            try:
-                task.result()
-            except asyncio.CancelledError as error:
-                self._recorder.add(Ended(claimed, runner.why_stopped(error), None))
+    def _on_gone(self, run: Underway) -> None:
+        self._abandoned.discard(run)
+
+    @property
+    def _lingering(self) -> int:
+        return len(self._abandoned) + self._toolbox.lingering
 
     def _stop(self, run_id: int) -> None:
         """Somebody wants this run stopped."""
-        task = self._running.get(run_id)
-        if task is not None:
-            task.cancel(runner.UNWANTED)
+        run = self._running.get(run_id)
+        if run is not None:
+            run.stop(UNWANTED)
 
     async def _drain(self) -> None:
         """Let runs finish for a while, hand back the rest, and see everything written."""
         patience = self._settings.drain_timeout.total_seconds()
-        if self._running and not self.is_dead.is_set():
-            await asyncio.wait(self._running.values(), timeout=patience)
-        left = list(self._running.values())
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        if not self.is_dead.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), patience)
+        for run in list(self._running.values()):
+            run.stop(NODE_STOPS)
+        # Within the grace of each: whatever its handler does, a run ends after that.
+        await self._is_idle.wait()
         try:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
@@ -190,9 +228,12 @@ async def run(
     on_joined: Callable[[], None] = lambda: None,
 ) -> None:
     """Be a node until `stopping` is set, through as many lives as it takes."""
+    # Threads that linger outlive the node that began them.
+    most_lingering = max(settings.concurrency, FEWEST_LINGERING)
+    toolbox = NodeToolbox(settings.secrets_dir, most_lingering)
     while not stopping.is_set():
         try:
-            await live_once(database, registry, settings, stopping, on_joined)
+            await live_once(database, registry, settings, toolbox, stopping, on_joined)
         except StoreUnavailable as error:
             log.get_logger().warning(log.LOOP_FAILED, loop="node", error=str(error))
             with contextlib.suppress(TimeoutError):
@@ -203,19 +244,20 @@ async def live_once(
     database: Database,
     registry: Registry,
     settings: Settings,
+    toolbox: NodeToolbox,
     stopping: asyncio.Event,
     on_joined: Callable[[], None],
 ) -> None:
-    await nodes.open_lanes(database, list(registry))
+    await nodes.open_lanes(database, registry.served)
     name = f"{socket.gethostname()}:{os.getpid()}"
     node_id = await nodes.join(
         database,
         name,
-        kinds=list(registry),
+        kinds=registry.served,
         labels=settings.labels,
         lease_duration=settings.lease_duration,
     )
-    node = Node(database, registry, settings, node_id)
+    node = Node(database, registry, settings, node_id=node_id, toolbox=toolbox)
     loop = asyncio.get_running_loop()
     keeper = Keeper(
         database.url,
@@ -224,7 +266,7 @@ async def live_once(
         on_death=lambda: loop.call_soon_threadsafe(node.is_dead.set),
     )
     keeper.start()
-    log.get_logger().info(log.NODE_JOINED, node=name, node_id=node_id, kinds=list(registry))
+    log.get_logger().info(log.NODE_JOINED, node=name, node_id=node_id, kinds=registry.served)
     on_joined()
     try:
         await node.live(stopping)

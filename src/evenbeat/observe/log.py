@@ -33,6 +33,7 @@ NODE_LEFT: Final = "Node left"
 NODE_LOST: Final = "Node is dead, its runs are taken over"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
+RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written without it"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"
