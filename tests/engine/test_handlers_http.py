@@ -82,6 +82,15 @@ async def test_secrets_reach_the_host_and_nothing_else(
     await assert_nowhere(workshop, CANARY, "".join(capfd.readouterr()))
 
 
+async def test_a_secret_that_the_excerpt_would_cut_is_masked_whole(
+    workshop: Workshop, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENBEAT_SECRET_KEY", CANARY)
+    web.answers["/"] = answer_of(200, b"x" * 63_992 + CANARY.encode())
+    run = await ran(workshop, {"url": web.url("/"), "method": "POST", "body": {"secret": "key"}})
+    assert run.result["body"] == "x" * 63_992 + "(secret)"
+
+
 async def test_a_url_that_is_secret_as_a_whole_is_masked_in_its_parts(
     workshop: Workshop, web: Web, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from evenbeat.config import Settings
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.handler import RunContext
 from evenbeat.core.model import ErrorClass, RunState, State
 from evenbeat.core.outcome import Cancelled, Done, Failed, HandedBack
+from evenbeat.core.registry import Registry
+from evenbeat.engine.node import run as run_node
 from evenbeat.handlers.function import Called
 from tests.engine.workshop import Does, DoesAtOnce, Workshop
 from tests.support.waiting import eventually
@@ -22,6 +25,7 @@ from tests.support.waiting import eventually
 ONCE = {"max_attempts": 1}
 SHORT = {"max_attempts": 1, "timeout": timedelta(seconds=1)}
 SOON = timedelta(milliseconds=200)
+RESTING = "select count(*) from evenbeat.pulse where token is null"
 WORKS = Does(Done(), kind="well")
 
 
@@ -331,6 +335,32 @@ async def test_a_node_stops_in_time_whatever_its_handlers_do(
     assert "the node stopped; it ignores" in (run.reason or "")
     async with workshop.node(Does(Done())):
         assert (await workshop.closed(job, 2)).attempt == 1
+
+
+async def test_a_node_that_is_cut_off_leaves_no_handler_running(
+    workshop: Workshop, settings: Settings
+) -> None:
+    began, tidied = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            tidied.set()
+
+    registry, stopping = Registry([Called("work", waits)]), asyncio.Event()
+    running = asyncio.ensure_future(run_node(workshop.database, registry, settings, stopping))
+    await workshop.add()
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(20):
+        await tidied.wait()
+    # Its lease ran out, or is handed over by whoever comes next.
+    async with workshop.node(Does(Done())):
+        await eventually(lambda: workshop.value(RESTING), "the job at rest")
 
 
 async def test_what_lingers_keeps_its_place_but_never_more_than_half(

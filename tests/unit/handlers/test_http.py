@@ -14,7 +14,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.model import ErrorClass
 from evenbeat.core.outcome import Done, Failed
 from evenbeat.handlers.http import Http
-from evenbeat.handlers.outbound import Outbound
+from evenbeat.handlers.outbound import Outbound, decoded
 from tests.support.web import CERTIFICATE, Web, answer_of, web_server
 from tests.unit.handlers.conftest import HERE
 
@@ -177,6 +177,12 @@ async def test_of_a_body_without_end_ten_megabytes_are_read(
     assert isinstance(outcome, Done)
     assert outcome.result["truncated"] is True
     assert len(outcome.result["body"]) == 64_000
+
+
+def test_a_bomb_is_unpacked_a_piece_at_a_time() -> None:
+    packed = zlib.compress(bytes(50_000_000), 9)
+    pieces = decoded(zlib.decompressobj(), packed)
+    assert [len(piece) for piece, _ in zip(pieces, range(3), strict=False)] == [65_536] * 3
 
 
 async def test_a_packed_body_is_unpacked(web: Web, call: Call) -> None:
