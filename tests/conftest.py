@@ -12,12 +12,13 @@ import hypothesis
 import pytest
 
 from evenbeat.config import Settings, load
+from evenbeat.control.signing import make_token
 from evenbeat.control.verify import verify
+from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
 from evenbeat.store import migrate
 from evenbeat.store.database import Database
-from evenbeat.web.tokens import Role, make_token
 from tests.support import databases
 from tests.support.databases import Clock
 from tests.support.processes import Api, Process

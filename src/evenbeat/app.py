@@ -9,6 +9,7 @@ from evenbeat.config import Settings, load
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.jobs import Jobs
+from evenbeat.control.tokens import Tokens
 from evenbeat.control.verify import Report, examine
 from evenbeat.core.registry import Registry
 from evenbeat.engine import node
@@ -45,6 +46,7 @@ class Evenbeat:
         self.jobs = Jobs(database, self.registry)
         self.runs = History(database)
         self.groups = Groups(database)
+        self.tokens = Tokens(database, self.settings)
         return self
 
     async def start_database(self) -> str:
@@ -54,6 +56,10 @@ class Evenbeat:
             return self._server.url()
         external = self.settings.database_url
         return external.get_secret_value() if external else ""
+
+    def has_database(self) -> bool:
+        """Whether there is one to connect to without starting a server: an external one is."""
+        return self._server is None or self._server.pid is not None
 
     async def close(self) -> None:
         if self._database is not None:

@@ -82,6 +82,16 @@ def check_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def check_jwks_url(url: str) -> str:
+    """Whoever can change the keys on their way can sign in as anybody."""
+    parts = urlsplit(url)
+    is_here = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    is_file = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+    if is_here or is_file or (parts.scheme == "https" and parts.hostname):
+        return url
+    raise ValueError("must be https://…, file:///…, or http:// on this machine")
+
+
 class Settings(BaseModel):
     """Everything that can be set. Each description is what `evenbeat config` shows."""
 
@@ -107,6 +117,24 @@ class Settings(BaseModel):
     jwt_secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
         None,
         description="secret that signs tokens (HS256); unset: generated once into data_dir",
+    )
+    jwt_secret_previous: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
+        None, description="the secret before, whose tokens stay good while it is changed"
+    )
+    jwt_jwks_url: Annotated[str, AfterValidator(check_jwks_url)] | None = Field(
+        None, description="public keys of others whose tokens are good here (RS256, ES256)"
+    )
+    jwt_audience: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="what tokens must have as `aud`; unset: not checked"
+    )
+    jwt_issuer: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="what tokens must have as `iss`; unset: not checked"
+    )
+    rate_limit: int = Field(
+        1000,
+        ge=0,
+        le=1_000_000,
+        description="requests per second that one caller may send to one process; 0: any number",
     )
     labels: Labels = Field((), description="what this node has that jobs may ask for, as in gpu,eu")
     concurrency: int = Field(100, ge=1, le=10_000, description="runs at once on one node")

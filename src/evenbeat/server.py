@@ -12,14 +12,15 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from evenbeat.api.v1 import routes
+from evenbeat.api.v1 import routes, tokens
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
+from evenbeat.core.access import Role
 from evenbeat.core.errors import InvalidSettings
-from evenbeat.web import probes, problems
+from evenbeat.web import description, probes, problems
 from evenbeat.web.auth import Gate, needs
+from evenbeat.web.envelope import Envelope
 from evenbeat.web.limits import BodyLimit
-from evenbeat.web.tokens import Role
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
@@ -37,11 +38,15 @@ def build(app: Evenbeat) -> FastAPI:
         redirect_slashes=False,
     )
     site.state.evenbeat = app
-    site.state.gate = Gate(app.settings)
+    site.state.gate = Gate(app)
     problems.install(site)
     site.add_middleware(BodyLimit)
+    # Added last, so that it is around everything else.
+    site.add_middleware(Envelope)
     site.include_router(probes.router)
     site.include_router(routes.router)
+    site.include_router(tokens.router)
+    description.install(site)
     site.add_api_route(
         "/openapi.json", site.openapi, include_in_schema=False, dependencies=[needs(Role.VIEWER)]
     )
@@ -106,6 +111,8 @@ async def serve(
         site,
         log_config=None,
         access_log=False,
+        # Who we are and in which version is for those who sign in.
+        server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=LONGEST_GOODBYE,
     )

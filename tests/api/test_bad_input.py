@@ -1,5 +1,6 @@
 """What strangers send: always an answer that names the fault, never an error of ours."""
 
+import gzip
 import itertools
 import json
 import socket
@@ -54,7 +55,13 @@ def test_a_body_that_is_json_but_not_a_job_is_422(api: httpx.Client, body: str) 
 def test_a_body_of_another_content_type_is_refused(api: httpx.Client) -> None:
     for other in ("text/plain", "application/x-www-form-urlencoded"):
         answer = api.post(JOBS, content=b'{"kind": "echo"}', headers={"content-type": other})
-        assert "Content-Type: application/json" in str(assert_problem(answer, 422)["error"])
+        assert "Content-Type: application/json" in str(assert_problem(answer, 415)["error"])
+
+
+def test_a_packed_body_is_refused_before_it_is_unpacked(api: httpx.Client) -> None:
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = api.post(JOBS, content=gzip.compress(b" " * 10_000_000), headers=headers)
+    assert "Content-Encoding" in str(assert_problem(answer, 415)["error"])
 
 
 TEXTS = ["", "\x00", "a\x00b", "\ud800", "x\udfff", 7, 1.5, True, None, [], {}, ["echo"]]

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +12,7 @@ import httpx2 as httpx
 import jwt
 import pytest
 
-from evenbeat.web.tokens import Role
+from evenbeat.core.access import Role
 from tests.support.serving import (
     SECRET,
     assert_problem,
@@ -173,6 +174,10 @@ LEAST_ROLE = {
     ("POST", "/api/v1/jobs"): Role.OPERATOR,
     ("GET", "/api/v1/jobs/{job_id}"): Role.VIEWER,
     ("GET", "/api/v1/jobs/{job_id}/executions"): Role.VIEWER,
+    ("POST", "/api/v1/tokens"): Role.ADMIN,
+    ("GET", "/api/v1/tokens"): Role.ADMIN,
+    ("GET", "/api/v1/tokens/{token_id}"): Role.ADMIN,
+    ("DELETE", "/api/v1/tokens/{token_id}"): Role.ADMIN,
     ("GET", "/livez"): None,
     ("GET", "/readyz"): None,
 }
@@ -190,9 +195,10 @@ def test_an_operation_is_open_to_its_least_role_and_the_ones_above(
     address: str, operation: tuple[str, str], role: Role | None
 ) -> None:
     method, template = operation
-    path = template.replace("{job_id}", "01890000-0000-7000-8000-000000000000")
+    path = re.sub(r"{\w+}", "01890000-0000-7000-8000-000000000000", template)
+    body = {"name": "tests"} if template.endswith("/tokens") else JOB
     with client_of(address, role and token_for(role)) as client:
-        answer = client.request(method, path, json=JOB if method == "POST" else None)
+        answer = client.request(method, path, json=body if method == "POST" else None)
     least = LEAST_ROLE[operation]
     if least is None or (role is not None and role.covers(least)):
         assert answer.status_code in (200, 201, 404)

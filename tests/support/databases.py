@@ -12,6 +12,7 @@ EMPTY = """
     delete from evenbeat.run; delete from evenbeat.pulse; delete from evenbeat.job;
     delete from evenbeat.permit; delete from evenbeat.job_group; delete from evenbeat.dead_letter;
     delete from evenbeat.node; delete from evenbeat.lane;
+    delete from evenbeat.access_token; delete from evenbeat.idempotency;
 """
 
 

@@ -27,3 +27,12 @@ def run_id(uid: UUID) -> int:
     if uid.int >> RUN_BITS != RUN_MARK >> RUN_BITS:
         raise NotFound(f"no run {uid}")
     return uid.int & ((1 << RUN_BITS) - 1)
+
+
+def read_uid(text: object) -> UUID | None:
+    """A UUID as we write them; what others call their things is no concern of ours."""
+    try:
+        uid = UUID(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return uid if uid is not None and str(uid) == text else None

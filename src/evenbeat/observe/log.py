@@ -41,7 +41,11 @@ JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job failed"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
+# Requests.
+REQUEST_ANSWERED: Final = "Request answered"
 REQUEST_FAILED: Final = "Request failed"
+ANSWER_NOT_KEPT: Final = "Answer not kept: a repeated request will not be given it"
+KEYS_NOT_READ: Final = "Public keys not read, those known are used"
 
 # What uvicorn, asyncpg and asyncio have to say.
 LIBRARY_SAID: Final = "A library said"

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from evenbeat.app import Evenbeat
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.web.auth import open_to_all
 
-router = APIRouter(tags=["probes"])
+router = APIRouter(tags=["probes"], dependencies=[open_to_all()])
 
 
 def the_app(request: Request) -> Evenbeat:

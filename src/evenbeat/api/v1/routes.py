@@ -6,9 +6,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 
 from evenbeat.api.v1.wire import ExecutionsOut, JobIn, JobOut
+from evenbeat.core.access import Role
 from evenbeat.web.auth import needs
+from evenbeat.web.conditional import tagged
+from evenbeat.web.once import Once
 from evenbeat.web.probes import App
-from evenbeat.web.tokens import Role
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body is not JSON"},
@@ -21,7 +23,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"description": "the database does not answer"},
 }
 
-router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=PROBLEMS)
+router = APIRouter(prefix="/api/v1", tags=["jobs"], responses=PROBLEMS, route_class=Once)
 
 
 @router.post("/jobs", status_code=201, dependencies=[needs(Role.OPERATOR)])
@@ -29,13 +31,14 @@ async def create_job(body: JobIn, app: App, response: Response) -> JobOut:
     """Create a job: once and now, or on a schedule."""
     job = await app.jobs.add(body.to_core())
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
-    return JobOut.from_core(job)
+    return tagged(response, job.version, JobOut.from_core(job))
 
 
 @router.get("/jobs/{job_id}", dependencies=[needs(Role.VIEWER)])
-async def get_job(job_id: UUID, app: App) -> JobOut:
+async def get_job(job_id: UUID, app: App, response: Response) -> JobOut:
     """A job as it is now."""
-    return JobOut.from_core(await app.jobs.get(job_id))
+    job = await app.jobs.get(job_id)
+    return tagged(response, job.version, JobOut.from_core(job))
 
 
 @router.get("/jobs/{job_id}/executions", dependencies=[needs(Role.VIEWER)])
