@@ -107,6 +107,13 @@ class TestHeaders:
     ) -> None:
         assert stranger.get(UNKNOWN).headers["www-authenticate"] == "Bearer"
 
+    @pytest.mark.parametrize("host", ["[::1", "a b", "x:y:z", "]", "evil.example", "x" * 5_000])
+    def test_a_host_that_is_none_of_ours_changes_nothing(
+        self, api: httpx.Client, host: str
+    ) -> None:
+        assert_problem(api.get(UNKNOWN, headers={"host": host}), 404)
+        assert api.post(JOBS, json=JOB, headers={"host": host}).status_code == 201
+
     def test_two_tokens_are_none(self, stranger: httpx.Client) -> None:
         good = f"Bearer {token_for(Role.ADMIN)}"
         for pair in ([good, good], [good, "Bearer x"], ["Bearer x", good]):

@@ -75,11 +75,10 @@ def refuse_other_sites(request: Request) -> None:
     A page of another site says so in `Origin`; one that has its own name lead to this machine
     says that name in `Host`.
     """
-    host = urlsplit(f"//{request.headers.get('host', '')}")
-    origin = request.headers.get("origin")
-    is_ours = origin is None or urlsplit(origin).netloc == host.netloc
+    host, origin = request.headers.get("host", ""), request.headers.get("origin")
+    is_ours = origin in (None, f"http://{host}", f"https://{host}")
     try:
-        is_here = is_loopback(host.hostname or "")
+        is_here = is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         is_here = False
     if not is_here or not is_ours:

@@ -75,8 +75,8 @@ async def ticket_of(request: Request) -> Ticket:
     known = KEY.fullmatch(request.headers[HEADER])
     if known is None:
         raise InvalidInput(HEADER, "must have 1 to 255 visible characters")
-    digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
-    digest.update(await request.body())
+    path, query = request.scope["raw_path"], request.scope["query_string"]
+    digest = hashlib.sha256(b"POST %b?%b\n" % (path, query) + await request.body())
     caller = f"{person.role} {person.name}"
     return Ticket(caller, known["key"], digest.digest(), person.request_id)
 

@@ -49,13 +49,14 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 def problem(
     request: Request, status: int, detail: str, errors: Sequence[FieldError] = (), **more: Any
 ) -> JSONResponse:
+    # The path of the scope: `request.url` is put together with the header Host, which is anybody's.
     title = http.HTTPStatus(status).phrase
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title,
         "status": status,
         "detail": shown(detail),
-        "instance": shown(request.url.path),
+        "instance": shown(request.scope["path"]),
         "error": shown(detail),
         "request_id": request_id_of(request),
         **more,
@@ -137,7 +138,7 @@ def allowed_methods(request: Request) -> list[str]:
     """Of all routes with this path: the framework knows those of the first one only."""
     found = set[str]()
     for route in iter_route_contexts(request.app.routes):
-        if route.path_regex.match(request.url.path):
+        if route.path_regex.match(request.scope["path"]):
             found |= route.methods or set()
     return sorted(found | {"HEAD"} if "GET" in found else found)
 
@@ -159,7 +160,7 @@ async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
     # Below the envelope no more: what it would have added is added here.
     request_id = request_id_of(request)
     log.get_logger().error(
-        log.REQUEST_FAILED, path=request.url.path, request_id=request_id, exc_info=error
+        log.REQUEST_FAILED, path=request.scope["path"], request_id=request_id, exc_info=error
     )
     answer = problem(request, 500, "something went wrong here; the server's log says what")
     answer.headers.update(headers_for(request_id))
