@@ -15,7 +15,8 @@ from evenbeat.config import Settings
 from evenbeat.control.signing import make_token
 from evenbeat.core.access import Role
 from evenbeat.core.errors import NotSignedIn
-from evenbeat.web.tokens import LEEWAY, LONGEST_TOKEN, Reader
+from evenbeat.web.keys import Key
+from evenbeat.web.tokens import LEEWAY, LONGEST_TOKEN, Expected, Reader, claims_of
 from tests.support.issuer import Issuer, Signer, publishing
 from tests.support.serving import SECRET
 
@@ -111,6 +112,16 @@ async def test_a_key_is_good_for_its_own_algorithm_only(
         )
     await refuses(reader, rsa_key.token({"kid": "ec-1"}))
     await refuses(reader, ec_key.token({"kid": "rsa-1"}))
+
+
+def test_even_the_right_key_reads_no_other_algorithm(rsa_key: Signer) -> None:
+    """The second lock: should a key ever be found for a token of another algorithm."""
+    key = Key("RS256", rsa_key.private.public_key())
+    claims = {"sub": "x", "exp": in_seconds(60)}
+    for algorithm in ("RS384", "RS512", "PS256"):
+        with pytest.raises(NotSignedIn):
+            claims_of(jwt.encode(claims, rsa_key.private, algorithm), [key], Expected())
+    assert claims_of(jwt.encode(claims, rsa_key.private, "RS256"), [key], Expected()) == claims
 
 
 @pytest.mark.parametrize(
