@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,9 +11,11 @@ from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.jobs import Jobs
 from evenbeat.control.verify import Report, examine
+from evenbeat.core.figures import Figures, Lag
 from evenbeat.core.registry import Registry
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
+from evenbeat.observe.metrics import Metrics
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import migrate, nodes
 from evenbeat.store.database import Database
@@ -31,6 +34,7 @@ class Evenbeat:
     def __init__(self, settings: Settings | None = None, **keywords: Any) -> None:
         self.settings = settings or load(**keywords)
         self.registry = Registry(built_in())
+        self.metrics = Metrics()
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
 
@@ -91,7 +95,7 @@ class Evenbeat:
         )
         await pool.open()
         try:
-            await node.run(pool, self.registry, self.settings, stopping, on_joined)
+            await node.run(pool, self.registry, self.settings, stopping, on_joined, self.metrics)
         finally:
             await pool.close()
 
@@ -110,6 +114,14 @@ class Evenbeat:
 
     async def schema_status(self) -> migrate.Status:
         return await migrate.read_status(self.database)
+
+    async def lag(self) -> Lag:
+        """How late the schedule is at this moment."""
+        return Lag(timedelta(0), timedelta(0), await self.count_live_nodes(), None)
+
+    async def figures(self) -> Figures | None:
+        """What the whole cluster is like; None before a node has looked for the first time."""
+        return None
 
     async def count_live_nodes(self) -> int:
         return await nodes.count_live(self.database)

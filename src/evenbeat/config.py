@@ -101,6 +101,9 @@ class Settings(BaseModel):
     )
     host: str = Field("127.0.0.1", description="address the API listens on")
     port: int = Field(8060, ge=0, le=65535, description="port the API listens on; 0: any free one")
+    metrics_port: int | None = Field(
+        None, ge=0, le=65535, description="port for the metrics of a worker; unset: none"
+    )
     auth: Literal["on", "off"] = Field(
         "on", description="off: no tokens needed, allowed on loopback addresses only"
     )

@@ -16,9 +16,10 @@ from evenbeat.api.v1 import routes
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.errors import InvalidSettings
-from evenbeat.web import probes, problems
+from evenbeat.web import metrics, probes, problems
 from evenbeat.web.auth import Gate, needs
 from evenbeat.web.limits import BodyLimit
+from evenbeat.web.measured import Measured
 from evenbeat.web.tokens import Role
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
@@ -40,7 +41,9 @@ def build(app: Evenbeat) -> FastAPI:
     site.state.gate = Gate(app.settings)
     problems.install(site)
     site.add_middleware(BodyLimit)
+    site.add_middleware(Measured, metrics=app.metrics)
     site.include_router(probes.router)
+    site.include_router(metrics.router)
     site.include_router(routes.router)
     site.add_api_route(
         "/openapi.json", site.openapi, include_in_schema=False, dependencies=[needs(Role.VIEWER)]
@@ -48,19 +51,20 @@ def build(app: Evenbeat) -> FastAPI:
     return site
 
 
-def bind(settings: Settings) -> socket.socket:
+def bind(settings: Settings, setting: str = "port") -> socket.socket:
     """Take the port before anything is started, so that a busy one is told at once."""
+    port: int = getattr(settings, setting)
     try:
         family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            settings.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return listen(socket.socket(family, socket.SOCK_STREAM), address)
     except (socket.gaierror, UnicodeError):
         raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
     except OSError as error:
         # The address of another machine: no port of it would do.
-        name = "host" if error.errno == errno.EADDRNOTAVAIL else "port"
-        where = f"{settings.host}:{settings.port}"
+        name = "host" if error.errno == errno.EADDRNOTAVAIL else setting
+        where = f"{settings.host}:{port}"
         raise InvalidSettings(
             name,
             f"cannot listen on {where}: {error.strerror}; "

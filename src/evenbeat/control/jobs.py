@@ -13,7 +13,7 @@ from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Definition, Job
 from evenbeat.core.payload import check_json, check_text
 from evenbeat.core.registry import Registry
-from evenbeat.observe import log
+from evenbeat.observe import log, traces
 from evenbeat.store import clock, groups, jobs, nodes
 from evenbeat.store.database import Database
 
@@ -35,6 +35,7 @@ class Jobs:
         self._known_kinds: set[str] = set()
         self._added_at = 0.0
 
+    @traces.sends
     async def add(self, definition: Definition) -> Job:
         """Plan and store a new job, and wake the nodes. What comes back is on disk."""
         check_definition(definition)

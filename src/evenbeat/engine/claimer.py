@@ -10,6 +10,7 @@ from evenbeat.core.outcome import HandedBack
 from evenbeat.engine.bell import Bell
 from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.observe import failpoint
+from evenbeat.observe.metrics import Metrics
 from evenbeat.store import leases, nodes
 from evenbeat.store.database import Database
 from evenbeat.store.jobs import Definitions
@@ -49,6 +50,7 @@ class Claimer:
         is_instant: Callable[[str], bool],
         on_grouped: Callable[[], None],
         check_interval: timedelta,
+        metrics: Metrics,
     ) -> None:
         self.bell = Bell()
         self._database = database
@@ -60,6 +62,7 @@ class Claimer:
         self._is_instant = is_instant
         self._on_grouped = on_grouped
         self._check_interval = check_interval
+        self._metrics = metrics
         self._definitions = Definitions()
         self._instant: list[Lane] = []
         self._waiting: list[Lane] = []
@@ -130,6 +133,7 @@ class Claimer:
             definitions=self._definitions,
         )
         self._is_in_doubt = False
+        self._metrics.count_claim(len(held))
         if held:
             failpoint.reach("claimed")
             self._busy = {each.lane_id for each in held}

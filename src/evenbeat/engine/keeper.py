@@ -47,6 +47,7 @@ class Keeper:
                     return
             except Exception as error:
                 # Without its keeper a node would lapse, and never learn that it is dead.
+                log.loop_failures["keeper"] += 1
                 log.get_logger().warning(log.LEASE_NOT_RENEWED, error=str(error))
                 await asyncio.to_thread(self._stopping.wait, RECONNECT_AFTER)
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from evenbeat.config import Settings
+from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import Claimed
 from evenbeat.core.outcome import Failed
@@ -22,7 +23,8 @@ from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.engine.usher import Usher
 from evenbeat.engine.warden import Warden
-from evenbeat.observe import failpoint, log
+from evenbeat.observe import failpoint, log, traces
+from evenbeat.observe.metrics import Metrics
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Broken, Held
@@ -39,14 +41,21 @@ class Node:
     """One life of this process as a node. Once it is declared dead it needs a new one."""
 
     def __init__(
-        self, database: Database, registry: Registry, settings: Settings, node_id: int
+        self,
+        database: Database,
+        registry: Registry,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        node_id: int,
     ) -> None:
         self._database = database
         self._registry = registry
         self._settings = settings
         self.is_dead = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._recorder = Recorder(database, self._on_recorded)
+        self._is_traced = traces.is_on()
+        self._recorder = Recorder(database, self._on_recorded, metrics)
         self._usher = Usher(database)
         self._claimer = Claimer(
             database,
@@ -58,7 +67,9 @@ class Node:
             is_instant=registry.is_instant,
             on_grouped=self._usher.bell.ring,
             check_interval=settings.check_interval,
+            metrics=metrics,
         )
+        metrics.watch_slots(busy=lambda: len(self._running), total=settings.concurrency)
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
 
@@ -114,6 +125,9 @@ class Node:
 
     def _start(self, batch: Sequence[Held]) -> None:
         ended: list[Ended] = []
+        # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
+        if log.shows_info():
+            tell_starts(batch)
         for held in batch:
             self._recorder.in_hand[held.run.id] = held
             if isinstance(held, Broken):
@@ -129,16 +143,21 @@ class Node:
 
     def _run_instantly(self, claimed: Claimed) -> Ended:
         began = time.monotonic()
-        outcome = runner.run_instantly(claimed, self._registry)
+        if self._is_traced:
+            with traces.processing(claimed) as span:
+                outcome = span.ended(runner.run_instantly(claimed, self._registry))
+        else:
+            outcome = runner.run_instantly(claimed, self._registry)
         return Ended(claimed, outcome, timedelta(seconds=time.monotonic() - began))
 
     async def _run(self, claimed: Claimed) -> None:
         failpoint.reach("before_handler")
-        log.get_logger().debug(
-            log.JOB_STARTED, job_id=str(claimed.uid), execution_number=claimed.run.number
-        )
         began = time.monotonic()
-        outcome = await runner.run(claimed, self._registry)
+        if self._is_traced:
+            with traces.processing(claimed) as span:
+                outcome = span.ended(await runner.run(claimed, self._registry))
+        else:
+            outcome = await runner.run(claimed, self._registry)
         spent = timedelta(seconds=time.monotonic() - began)
         failpoint.reach("after_handler")
         self._running.pop(claimed.run.id, None)
@@ -176,7 +195,7 @@ class Node:
                 await self._claimer.disown()
         except (TimeoutError, StoreUnavailable) as error:
             # Whatever could not be written is found by those who bury this node.
-            log.get_logger().warning(log.LOOP_FAILED, loop="drain", error=str(error))
+            log.loop_failed("drain", error)
 
     def _on_recorded(self) -> None:
         self._claimer.bell.ring()
@@ -188,13 +207,20 @@ async def run(
     settings: Settings,
     stopping: asyncio.Event,
     on_joined: Callable[[], None] = lambda: None,
+    metrics: Metrics | None = None,
 ) -> None:
     """Be a node until `stopping` is set, through as many lives as it takes."""
+    log.get_logger().info(
+        log.SCHEDULER_STARTING,
+        check_interval=format_duration(settings.check_interval),
+        lock_duration=format_duration(settings.lease_duration),
+    )
+    counted = metrics or Metrics()
     while not stopping.is_set():
         try:
-            await live_once(database, registry, settings, stopping, on_joined)
+            await live_once(database, registry, settings, stopping, on_joined, counted)
         except StoreUnavailable as error:
-            log.get_logger().warning(log.LOOP_FAILED, loop="node", error=str(error))
+            log.loop_failed("node", error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), BACK_OFF)
 
@@ -205,6 +231,7 @@ async def live_once(
     settings: Settings,
     stopping: asyncio.Event,
     on_joined: Callable[[], None],
+    metrics: Metrics,
 ) -> None:
     await nodes.open_lanes(database, list(registry))
     name = f"{socket.gethostname()}:{os.getpid()}"
@@ -215,7 +242,7 @@ async def live_once(
         labels=settings.labels,
         lease_duration=settings.lease_duration,
     )
-    node = Node(database, registry, settings, node_id)
+    node = Node(database, registry, settings, metrics, node_id=node_id)
     loop = asyncio.get_running_loop()
     keeper = Keeper(
         database.url,
@@ -236,11 +263,24 @@ async def live_once(
     log.get_logger().info(log.NODE_LEFT, node=name, node_id=node_id)
 
 
+def tell_starts(batch: Sequence[Held]) -> None:
+    for held in batch:
+        definition = None if isinstance(held, Broken) else held.definition
+        log.get_logger().info(
+            log.JOB_STARTED,
+            job_id=str(held.uid),
+            kind=definition and definition.kind,
+            source_name=definition and (definition.labels.get("source_name") or definition.name),
+            retry_attempt=max(held.run.attempt - 1, 0),
+            execution_number=held.run.number,
+        )
+
+
 async def farewell(database: Database, node_id: int) -> None:
     try:
         await nodes.leave(database, node_id)
     except StoreUnavailable as error:
-        log.get_logger().warning(log.LOOP_FAILED, loop="farewell", error=str(error))
+        log.loop_failed("farewell", error)
 
 
 async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
@@ -250,8 +290,7 @@ async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
             await turn()
         except Exception as error:
             # That the database is away needs no stack trace, least of all once a second.
-            is_ours = not isinstance(error, StoreUnavailable)
-            log.get_logger().warning(log.LOOP_FAILED, loop=name, error=str(error), exc_info=is_ours)
+            log.loop_failed(name, error, with_trace=not isinstance(error, StoreUnavailable))
             await asyncio.sleep(BACK_OFF)
 
 

@@ -11,8 +11,10 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import ErrorClass, RunState, State
 from evenbeat.core.outcome import Failed, Outcome
 from evenbeat.core.settle import Verdict, settle
+from evenbeat.engine import tally
 from evenbeat.engine.runner import in_words
 from evenbeat.observe import failpoint, log
+from evenbeat.observe.metrics import Metrics
 from evenbeat.store import groups, leases
 from evenbeat.store.clock import Watch
 from evenbeat.store.database import Database
@@ -43,12 +45,15 @@ class Ended:
 class Recorder:
     """What ends while a batch is being written makes up the next one."""
 
-    def __init__(self, database: Database, on_recorded: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, on_recorded: Callable[[], None], metrics: Metrics
+    ) -> None:
         self.watch = Watch(database)
         # Runs from their claim until their end is written.
         self.in_hand: dict[int, Held] = {}
         self._database = database
         self._on_recorded = on_recorded
+        self._metrics = metrics
         self._ended: list[Ended] = []
         self._has_ended = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -116,7 +121,8 @@ class Recorder:
         failpoint.reach("before_complete")
         written = await leases.complete(self._database, settled)
         failpoint.reach("completed")
-        tell_all(settled, written)
+        tell_all(settled, written, now)
+        tally.count(self._metrics, settled, written.run_ids)
         if written.group_ids:
             failpoint.reach("before_unpark")
             await self._unpark(written)
@@ -152,38 +158,39 @@ def stopped(error: str) -> Verdict:
 
 
 def tell_failure(error: Exception) -> None:
-    is_ours = not isinstance(error, TROUBLE)
-    log.get_logger().warning(log.LOOP_FAILED, loop="recorder", error=str(error), exc_info=is_ours)
+    log.loop_failed("recorder", error, with_trace=not isinstance(error, TROUBLE))
 
 
-def tell_all(batch: Sequence[Settled], written: Written) -> None:
+def tell_all(batch: Sequence[Settled], written: Written, now: datetime) -> None:
     shows_success = log.shows_info()
     for settled in batch:
         was_ours = settled.claimed.run.id in written.run_ids
         # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
         if shows_success or not was_ours or settled.verdict.run_state is not RunState.COMPLETED:
-            tell(settled, was_ours=was_ours)
+            tell(settled, now, was_ours=was_ours)
 
 
-def tell(settled: Settled, *, was_ours: bool) -> None:
+def tell(settled: Settled, now: datetime, *, was_ours: bool) -> None:
     held, verdict = settled.claimed, settled.verdict
     logger = log.get_logger().bind(
         job_id=str(held.uid),
         kind=None if isinstance(held, Broken) else held.definition.kind,
         execution_number=held.run.number,
-        duration=settled.duration and settled.duration.total_seconds(),
+        duration=log.seconds(settled.duration),
     )
     if not was_ours:
         logger.warning(log.RUN_FENCED)
     elif verdict.run_state is RunState.COMPLETED:
         logger.info(log.JOB_COMPLETED, items_crawled=verdict.items_crawled)
     elif verdict.run_state is RunState.FAILED:
-        logger.warning(
+        if verdict.error_class is ErrorClass.LOST:
+            logger.warning(log.LEASE_CLEARED, lock_age=log.seconds(now - held.run.started_at))
+        logger.error(
             log.JOB_FAILED,
             error=verdict.error,
             error_class=verdict.error_class,
             attempt=held.run.attempt,
-            retry_at=verdict.retry_at and verdict.retry_at.isoformat(),
+            retry_in=log.seconds(verdict.retry_at and verdict.retry_at - now),
         )
     else:
         logger.info(log.RUN_CLOSED, state=verdict.run_state, reason=verdict.reason)
