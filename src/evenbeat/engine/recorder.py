@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
+from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import ErrorClass, RunState, State
 from evenbeat.core.outcome import Failed, Outcome
@@ -184,7 +185,8 @@ def tell(settled: Settled, now: datetime, *, was_ours: bool) -> None:
         logger.info(log.JOB_COMPLETED, items_crawled=verdict.items_crawled)
     elif verdict.run_state is RunState.FAILED:
         if verdict.error_class is ErrorClass.LOST:
-            logger.warning(log.LEASE_CLEARED, lock_age=log.seconds(now - held.run.started_at))
+            age = timedelta(seconds=(now - held.run.started_at) // timedelta(seconds=1))
+            logger.warning(log.LEASE_CLEARED, lock_age=format_duration(age))
         logger.error(
             log.JOB_FAILED,
             error=verdict.error,
