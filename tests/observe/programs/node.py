@@ -8,7 +8,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.handler import RunContext
 from evenbeat.core.outcome import Done, Failed, Outcome
-from evenbeat.observe import log
+from evenbeat.observe import log, traces
 
 
 class Crawl:
@@ -33,6 +33,7 @@ class Crawl:
 async def main() -> None:
     settings = load()
     log.configure(settings)
+    provider = traces.configure()
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     app = Evenbeat(settings)
@@ -40,6 +41,8 @@ async def main() -> None:
     async with app:
         await app.prepare_kinds()
         await app.run_node(stopping)
+    if provider is not None:
+        provider.shutdown()
 
 
 asyncio.run(main())
