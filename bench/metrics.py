@@ -1,4 +1,4 @@
-"""What counting costs: microseconds a run for the metrics of a batch, and a scrape of many kinds."""
+"""What counting costs: a run, in a batch of a few or many kinds, and a scrape of all of it."""
 
 import sys
 import timeit

@@ -67,9 +67,7 @@ class Collector:
 
 
 def attributes(thing: Any) -> dict[str, Any]:
-    return {
-        each.key: each.value.string_value or each.value.int_value for each in thing.attributes
-    }
+    return {each.key: each.value.string_value or each.value.int_value for each in thing.attributes}
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The tally: counts what became of a batch of runs, for the metrics.
 
 It runs once for every batch that is written, and must not take more than a microsecond a run
-(`./dev bench metrics`): hence plain loops over what is as usual, and a closer look only at the rest.
+(`./dev bench metrics`): hence plain loops over what is usual, and a closer look at the rest.
 """
 
 from collections import Counter

@@ -36,13 +36,13 @@ NODE_JOINED: Final = "Node joined"
 NODE_LEFT: Final = "Node left"
 NODE_LOST: Final = "Node is dead, its runs are taken over"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
+RUN_CLOSED: Final = "Run closed"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"
 JOB_STARTED: Final = "Executing job"
 JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job execution failed"
-RUN_CLOSED: Final = "Run closed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
