@@ -175,6 +175,7 @@ LEAST_ROLE = {
     ("GET", "/api/v1/jobs/{job_id}/executions"): Role.VIEWER,
     ("GET", "/livez"): None,
     ("GET", "/readyz"): None,
+    ("GET", "/metrics"): Role.VIEWER,
 }
 
 
