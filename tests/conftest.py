@@ -12,14 +12,17 @@ import hypothesis
 import pytest
 
 from evenbeat.config import Settings, load
+from evenbeat.control.signing import make_token
 from evenbeat.control.verify import verify
+from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
 from evenbeat.store import migrate
 from evenbeat.store.database import Database
-from evenbeat.web.tokens import Role, make_token
+from tests.postgres.support import free_port
 from tests.support import databases
 from tests.support.databases import Clock
+from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
 
 # Speed is measured in bench/, never by a test that may share its machine. The same examples come
@@ -31,8 +34,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
+# For the proof that runs other tests behind pgbouncer.
+BEHIND_A_POOLER = bool(os.environ.get("BEHIND_A_POOLER"))
 # Whatever happens in these, nothing may be left that must never be there.
-VERIFIED = [Path(__file__).with_name(name) for name in ("engine", "contracts", "proofs")]
+FOLDERS = ("engine", "control", "contracts", "faults", "proofs")
+VERIFIED = [Path(__file__).with_name(name) for name in FOLDERS]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +53,11 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
     """One server per run: the workers of a run share it by taking shares of it."""
     base = tmp_path_factory.getbasetemp()
     run = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    server = EmbeddedServer(run / "postgres", durable=False, settings={"autovacuum": "off"})
+    # A pooler reaches it by TCP alone.
+    port = free_port() if BEHIND_A_POOLER else None
+    server = EmbeddedServer(
+        run / "postgres", port=port, durable=False, settings={"autovacuum": "off"}
+    )
     server.acquire()
     yield server
     server.release()
@@ -73,11 +83,23 @@ def database_url(postgres: EmbeddedServer) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL by which tests reach that database: itself, or a pooler's before it."""
+    if not BEHIND_A_POOLER:
+        yield database_url
+        return
+    pooler = Pooler(over_tcp(database_url), tmp_path_factory.mktemp("pooler"), free_port())
+    asyncio.run(pooler.ready())
+    yield pooler.url
+    pooler.stop()
+
+
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+async def database(database_url: str, way: str) -> AsyncIterator[Database]:
     """An empty database whose clock stands at START."""
     await databases.empty(database_url)
-    database = Database(database_url, clock="set")
+    database = Database(way, clock="set")
     await database.open()
     await clocks.set_to(database, START)
     yield database

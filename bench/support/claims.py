@@ -10,7 +10,8 @@ from bench.support.processes import program
 from bench.support.server import fresh, until
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import ENGINE, prepare
+from evenbeat.store.database import ENGINE
+from evenbeat.store.route import prepared
 from evenbeat.store.statements import load
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -83,7 +84,7 @@ async def cost_of_a_group(running: EmbeddedServer) -> dict[str, float]:
 
 async def engine_connection(url: str) -> asyncpg.Connection:
     connection = await asyncpg.connect(url, server_settings=ENGINE)
-    await prepare(connection)
+    await prepared(connection)
     return connection
 
 
@@ -102,7 +103,8 @@ async def claim_time(connection: asyncpg.Connection) -> float:
     node_id = await connection.fetchval(join.text("database"), *join.arguments(node))
     lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
     claim = LEASES["claim_due"]
-    wanted = {"node_id": node_id, "token": 1, "lane_ids": lanes, "places": [DUE] * len(lanes)}
+    places = [DUE] * len(lanes)
+    wanted = {"node_id": node_id, "token": 1, "lane_ids": lanes, "places": places, "since": []}
     statement = await connection.prepare(claim.text("database"))
     times: list[float] = []
     for _ in range(REPEATS):

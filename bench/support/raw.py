@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import uvloop
 
-from evenbeat.store.database import prepare
+from evenbeat.store.route import prepared
 from evenbeat.store.statements import load
 
 LEASES, NODES = load("leases"), load("nodes")
@@ -29,7 +29,7 @@ PLAN = {
 async def main() -> None:
     url, batch = sys.argv[1], int(sys.argv[2])
     connection: Any = await asyncpg.connect(url, server_settings=PLAN)
-    await prepare(connection)
+    await prepared(connection)
     node_id = await connection.fetchval(
         NODES["join"].text("database"),
         *NODES["join"].arguments(
@@ -43,7 +43,7 @@ async def main() -> None:
     print("joined", flush=True)
     while True:
         token = secrets.randbits(62)
-        wanted = {"node_id": node_id, "token": token, "lane_ids": lanes}
+        wanted = {"node_id": node_id, "token": token, "lane_ids": lanes, "since": []}
         rows = await claiming.fetch(*claim.arguments(wanted | {"places": [batch] * len(lanes)}))
         if not rows:
             await asyncio.sleep(0.01)

@@ -29,6 +29,8 @@ from evenbeat.core.durations import EXACT, parse_duration
 from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
 
 PREFIX = "EVENBEAT_"
+# What follows is the name of a secret that jobs refer to, and no setting.
+REFERRED_PREFIX = "EVENBEAT_SECRET_"
 FILE = "evenbeat.toml"
 # Names other tools have made customary; ours win where both are set.
 ALIASES = {"DATABASE_URL": "database_url"}
@@ -49,6 +51,16 @@ def read_duration(value: object) -> timedelta:
 
 
 Duration = Annotated[timedelta, BeforeValidator(read_duration)]
+
+# A hundred years: longer than any instant of ours is old.
+FOREVER = timedelta(days=36_500)
+
+
+def read_keeping(value: object) -> timedelta:
+    return FOREVER if value == "forever" else read_duration(value)
+
+
+Keeping = Annotated[timedelta, BeforeValidator(read_keeping), Field(ge=timedelta(0), le=FOREVER)]
 
 
 def read_labels(value: object) -> object:
@@ -82,6 +94,16 @@ def check_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def check_jwks_url(url: str) -> str:
+    """Whoever can change the keys on their way can sign in as anybody."""
+    parts = urlsplit(url)
+    is_here = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    is_file = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
+    if is_here or is_file or (parts.scheme == "https" and parts.hostname):
+        return url
+    raise ValueError("must be https://…, file:///…, or http:// on this machine")
+
+
 class Settings(BaseModel):
     """Everything that can be set. Each description is what `evenbeat config` shows."""
 
@@ -89,6 +111,9 @@ class Settings(BaseModel):
 
     database_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
         None, description="external PostgreSQL, 15 or newer; unset: the embedded server"
+    )
+    pooler: Literal["auto", "on", "off"] = Field(
+        "auto", description="whether a pooler stands before the database; auto: found out"
     )
     data_dir: Path = Field(
         Path(".evenbeat"), description="home of the embedded server and of generated secrets"
@@ -101,12 +126,33 @@ class Settings(BaseModel):
     )
     host: str = Field("127.0.0.1", description="address the API listens on")
     port: int = Field(8060, ge=0, le=65535, description="port the API listens on; 0: any free one")
+    metrics_port: int | None = Field(
+        None, ge=0, le=65535, description="port for the metrics of a worker; unset: none"
+    )
     auth: Literal["on", "off"] = Field(
         "on", description="off: no tokens needed, allowed on loopback addresses only"
     )
     jwt_secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
         None,
         description="secret that signs tokens (HS256); unset: generated once into data_dir",
+    )
+    jwt_secret_previous: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
+        None, description="the secret before, whose tokens stay good while it is changed"
+    )
+    jwt_jwks_url: Annotated[str, AfterValidator(check_jwks_url)] | None = Field(
+        None, description="public keys of others whose tokens are good here (RS256, ES256)"
+    )
+    jwt_audience: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="what tokens must have as `aud`; unset: not checked"
+    )
+    jwt_issuer: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="what tokens must have as `iss`; unset: not checked"
+    )
+    rate_limit: int = Field(
+        1000,
+        ge=0,
+        le=1_000_000,
+        description="requests per second that one caller may send to one process; 0: any number",
     )
     labels: Labels = Field((), description="what this node has that jobs may ask for, as in gpu,eu")
     concurrency: int = Field(100, ge=1, le=10_000, description="runs at once on one node")
@@ -134,6 +180,58 @@ class Settings(BaseModel):
         ge=timedelta(0),
         le=timedelta(hours=1),
         description="how long a stopping node lets its runs finish before it hands them back",
+    )
+    keep_runs: int = Field(
+        100, ge=0, le=1_000_000, description="newest runs of a job that are kept, however old"
+    )
+    keep_runs_for: Keeping = Field(
+        timedelta(days=30),
+        description="how long every run is kept, with its log lines; `forever` is allowed",
+    )
+    keep_finished_jobs_for: Keeping = Field(
+        timedelta(days=7),
+        description="how long one-off jobs are kept that have ended, and jobs that were deleted",
+    )
+    keep_statistics_for: Keeping = Field(
+        timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
+    )
+    housekeeping_interval: Duration = Field(
+        timedelta(minutes=10),
+        ge=timedelta(seconds=1),
+        le=timedelta(days=1),
+        description="how often it is looked for what need not be kept any longer",
+    )
+    housekeeping_share: float = Field(
+        0.1, ge=0.01, le=1, description="most of the time that all nodes together spend on that"
+    )
+    metrics_interval: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=1),
+        le=timedelta(hours=1),
+        description="how often the figures of the whole cluster are taken",
+    )
+    ready_lag: Duration = Field(
+        timedelta(seconds=60),
+        ge=timedelta(seconds=1),
+        le=timedelta(days=1),
+        description="how late a job may be before /readyz says that this is not ready",
+    )
+    stop_grace: Duration = Field(
+        timedelta(seconds=5),
+        ge=timedelta(0),
+        le=timedelta(minutes=5),
+        description="how long a run that is told to stop may tidy up before it is given up",
+    )
+    app: str | None = Field(None, description="your app with its handlers, as in package.module:eb")
+    secrets_dir: Path | None = Field(
+        None, description="directory of secrets, one file each, besides EVENBEAT_SECRET_* variables"
+    )
+    allow_private_networks: bool = Field(
+        False, description="let http jobs call private, loopback and link-local addresses"
+    )
+    allowed_networks: Labels = Field(
+        (),
+        description="networks and hosts that http jobs may call all the same, as in 10.1.0.0/16",
     )
     log_format: Literal["console", "json"] = Field("console", description="how log lines look")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -203,7 +301,8 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
             found[name] = environ[variable], variable
     for variable, value in environ.items():
         # An empty variable means unset: shells and compose files cannot say it otherwise.
-        if variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG" and value:
+        is_setting = variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG"
+        if is_setting and not variable.startswith(REFERRED_PREFIX) and value:
             found[variable.removeprefix(PREFIX).lower()] = value, variable
     return found
 

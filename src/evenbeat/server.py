@@ -12,14 +12,16 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from evenbeat.api.v1 import routes
+from evenbeat.api import v1
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
+from evenbeat.core.access import Role
 from evenbeat.core.errors import InvalidSettings
-from evenbeat.web import probes, problems
+from evenbeat.web import description, metrics, probes, problems
 from evenbeat.web.auth import Gate, needs
+from evenbeat.web.envelope import Envelope
 from evenbeat.web.limits import BodyLimit
-from evenbeat.web.tokens import Role
+from evenbeat.web.measured import Measured
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
@@ -37,30 +39,37 @@ def build(app: Evenbeat) -> FastAPI:
         redirect_slashes=False,
     )
     site.state.evenbeat = app
-    site.state.gate = Gate(app.settings)
+    site.state.gate = Gate(app)
     problems.install(site)
     site.add_middleware(BodyLimit)
+    site.add_middleware(Measured, metrics=app.metrics)
+    # Added last, so that it is around everything else.
+    site.add_middleware(Envelope)
     site.include_router(probes.router)
-    site.include_router(routes.router)
+    site.include_router(metrics.router)
+    for router in v1.ROUTERS:
+        site.include_router(router)
+    description.install(site)
     site.add_api_route(
         "/openapi.json", site.openapi, include_in_schema=False, dependencies=[needs(Role.VIEWER)]
     )
     return site
 
 
-def bind(settings: Settings) -> socket.socket:
+def bind(settings: Settings, setting: str = "port") -> socket.socket:
     """Take the port before anything is started, so that a busy one is told at once."""
+    port: int = getattr(settings, setting)
     try:
         family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            settings.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return listen(socket.socket(family, socket.SOCK_STREAM), address)
     except (socket.gaierror, UnicodeError):
         raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
     except OSError as error:
         # The address of another machine: no port of it would do.
-        name = "host" if error.errno == errno.EADDRNOTAVAIL else "port"
-        where = f"{settings.host}:{settings.port}"
+        name = "host" if error.errno == errno.EADDRNOTAVAIL else setting
+        where = f"{settings.host}:{port}"
         raise InvalidSettings(
             name,
             f"cannot listen on {where}: {error.strerror}; "
@@ -106,6 +115,8 @@ async def serve(
         site,
         log_config=None,
         access_log=False,
+        # Who we are and in which version is for those who sign in.
+        server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=LONGEST_GOODBYE,
     )

@@ -23,7 +23,6 @@ def create(api: httpx.Client, **job: object) -> dict[str, object]:
     "payload",
     [
         *(
-            None,
             True,
             False,
             0,
@@ -71,7 +70,11 @@ def test_a_job_is_found_where_its_location_says(api: httpx.Client) -> None:
     assert answer.headers["location"] == f"{JOBS}/{answer.json()['id']}"
     found = api.get(answer.headers["location"])
     assert found.status_code == 200
-    assert found.json() == answer.json()
+    assert found.json() == found.json() | answer.json()
+
+
+def test_no_payload_and_null_are_an_empty_one(api: httpx.Client) -> None:
+    assert create(api)["payload"] == create(api, payload=None)["payload"] == {}
 
 
 def test_every_field_of_a_job_comes_back_as_it_was_sent(api: httpx.Client) -> None:

@@ -47,8 +47,9 @@ def address(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 async def own_url(postgres: EmbeddedServer) -> str:
     """A database without a schema, for tests that change it."""
-    await databases.create(postgres.url("postgres"), "evenbeat_own")
-    return postgres.url("evenbeat_own")
+    name = f"evenbeat_own_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    await databases.create(postgres.url("postgres"), name)
+    return postgres.url(name)
 
 
 @pytest.fixture

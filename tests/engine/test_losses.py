@@ -63,7 +63,7 @@ async def test_a_frozen_node_is_fenced_when_it_wakes_and_goes_on_as_a_new_one(
     [process] = (await join(1, gated_node)).values()
     job = await workshop.add(kind="gated")
     # The claim alone would not do: frozen before its handler starts, a node has nothing to write.
-    await process.says("Job started")
+    await process.says("Executing job")
     os.kill(process.pid, signal.SIGSTOP)
     async with workshop.node(TAKES_OVER):
         taken_over = await workshop.closed(job, 2)

@@ -20,6 +20,7 @@ from evenbeat.store import groups, jobs, nodes
 from evenbeat.store.database import Database
 from tests.conftest import START
 from tests.engine.workshop import Does, Workshop
+from tests.store.given import insert
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -50,7 +51,7 @@ async def add_many(
     found = await groups.ensure(database, group.key, group) if group else None
     async with database.transaction() as session:
         for _ in range(count):
-            await jobs.insert(
+            await insert(
                 session,
                 written,
                 uid=new_job_uid(START),
@@ -207,8 +208,6 @@ async def test_a_node_works_without_notifications(workshop: Workshop) -> None:
         await workshop.closed(await workshop.add())
         uid = new_job_uid(START)
         written = Definition("work", Timetable(parse("now")).planned_at(START))
-        await jobs.insert(
-            workshop.database, written, uid=uid, state=State.PENDING, first_beat=START
-        )
+        await insert(workshop.database, written, uid=uid, state=State.PENDING, first_beat=START)
         run = await workshop.closed(await jobs.by_uid(workshop.database, uid))
     assert run.state is RunState.COMPLETED

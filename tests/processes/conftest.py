@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.core.access import Role
 from evenbeat.postgres.postmaster import Postmaster
-from evenbeat.web.tokens import Role
 from tests.postgres.support import stop_for_certain
 from tests.support.processes import EVENBEAT, Api, Process
 from tests.support.serving import SECRET, token_for

@@ -38,10 +38,19 @@ STATISTICS = {
 }
 HOT = (
     *(("leases", name) for name in ("claim_due", "lock_groups", "claim_grouped", "next_due")),
-    *(("leases", name) for name in ("tuck", "unwanted", "complete")),
+    *(("leases", name) for name in ("tuck", "unwanted", "complete", "leased", "taken")),
     *(("groups", name) for name in ("lock", "unpark", "with_room")),
-    *(("jobs", name) for name in ("insert", "by_uid", "definitions", "cancel")),
+    *(("jobs", name) for name in ("insert", "definitions", "id_of")),
+    ("listing", "by_uids"),
+    *(("actions", name) for name in ("lock", "move", "delete", "edit", "versions")),
     ("nodes", "renew"),
+    *(
+        ("retention", name)
+        for name in ("closed_ids", "next_closed_id", "closed_late", "count_runs")
+    ),
+    *(("retention", name) for name in ("old_runs", "remove_lines", "remove_runs", "old_jobs")),
+    *(("retention", name) for name in ("fold_days", "remove_jobs", "remove_days")),
+    *(("figures", name) for name in ("lag", "lanes", "dead_letters")),
 )
 BY_INDEX = {
     "leases.claim_due": "pulse_due",
@@ -52,9 +61,16 @@ BY_INDEX = {
     "leases.unwanted": "pulse_wanted",
     "groups.unpark": "pulse_parked",
     "groups.with_room": "pulse_parked",
-    "jobs.by_uid": "job_uid_key",
+    "retention.old_runs": "run_pkey",
+    "retention.old_jobs": "pulse_pkey",
+    "retention.fold_days": "run_day_job",
+    "figures.lag": "pulse_due",
+    "figures.lanes": "pulse_due",
+    "listing.by_uids": "job_uid_key",
+    "actions.lock": "job_uid_key",
+    "actions.move": "pulse_pkey",
 }
-LARGE = ("pulse", "job", "run", "permit", "dead_letter")
+LARGE = ("pulse", "job", "run", "permit", "dead_letter", "run_day", "run_log", "late_run")
 
 
 @pytest.fixture(scope="module")

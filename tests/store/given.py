@@ -5,18 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from evenbeat.control.jobs import resolved_group
+from evenbeat.control.preparation import resolved_group
 from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Claimed, Definition, Job, Policy, State
 from evenbeat.core.outcome import Done, Failed, Outcome
+from evenbeat.core.planning import Plan
 from evenbeat.core.schedules import parse
 from evenbeat.core.settle import settle
 from evenbeat.core.timetable import Timetable
-from evenbeat.store import clock, groups, jobs, leases, nodes
-from evenbeat.store.database import Database
+from evenbeat.store import clock, groups, jobs, leases, newborns, nodes
+from evenbeat.store.database import Database, Session
+from evenbeat.store.definitions import json_text
 from evenbeat.store.jobs import Definitions
 from evenbeat.store.leases import Broken, Settled, Written
+from evenbeat.store.newborns import Newborn
 
 LEASE = timedelta(minutes=5)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -47,7 +51,7 @@ class Shop:
         planned = replace(given, timetable=given.timetable.planned_at(due_at or now), group=group)
         uid, is_recurring = new_job_uid(now), given.timetable.schedule.is_recurring
         state = State.SCHEDULED if is_recurring else State.PENDING
-        await jobs.insert(
+        await insert(
             self.database,
             planned,
             uid=uid,
@@ -103,6 +107,24 @@ class Shop:
     async def runs(self, job: Job) -> list[Any]:
         query = "select * from evenbeat.run_all where job_id = $1 order by number"
         return await self.fetch(query, job.id)
+
+
+async def insert(
+    session: Session,
+    written: Definition,
+    *,
+    uid: UUID,
+    state: State,
+    first_beat: datetime,
+    group_id: int | None = None,
+) -> bool:
+    """Store this job as it is, whoever is asleep; False: its lane is not open."""
+    group = written.group
+    newborn = Newborn(
+        uid, written, Plan(written.timetable, first_beat, state), json_text(written.payload), group
+    )
+    ids = {group.key: group_id} if group and group_id is not None else {}
+    return (await newborns.insert(session, [newborn], group_ids=ids)).count == 1
 
 
 async def open_shop(database: Database) -> Shop:

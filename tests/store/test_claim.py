@@ -142,6 +142,7 @@ async def test_a_claim_writes_no_index(shop: Shop) -> None:
         "token": secrets.randbits(62),
         "lane_ids": [shop.lanes["echo"]],
         "places": [50],
+        "since": [],
     }
     table = "'evenbeat.pulse'::regclass"
     async with shop.database.connection() as connection, connection.transaction():
@@ -246,3 +247,28 @@ async def test_what_lies_behind_the_horizon_or_is_running_does_not_count(shop: S
     await shop.add()
     await shop.claim_one()
     assert await until_due(shop) is None
+
+
+async def test_turns_before_the_one_named_are_not_looked_at(shop: Shop) -> None:
+    early, late = await shop.add(), await shop.add()
+    await shop.fetch(
+        "update evenbeat.pulse set next_beat_at = next_beat_at - interval '1 minute' where id = $1",
+        early.id,
+    )
+    lane = shop.lanes["echo"]
+    turn_at = await shop.value("select turn_at from evenbeat.pulse where id = $1", late.id)
+    since = {lane: turn_at}
+    due = await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
+    assert due.waits() == [timedelta(0)]
+    held = await leases.claim_due(
+        shop.database,
+        shop.node_id,
+        token=1,
+        places={lane: 10},
+        definitions=Definitions(),
+        since=since,
+    )
+    assert [(each.id, each.turn_at) for each in held] == [(late.id, turn_at)]
+    due = await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
+    assert due.ungrouped_in is None
+    assert (await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS)).waits() != []

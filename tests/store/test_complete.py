@@ -3,9 +3,10 @@
 import pytest
 
 from evenbeat.core.model import Cause, ErrorClass, RunState, State
-from evenbeat.core.outcome import Cancelled, Failed, HandedBack, Skipped, Snoozed
+from evenbeat.core.outcome import Cancelled, Done, Failed, HandedBack, Skipped, Snoozed
+from evenbeat.core.settle import settle
 from evenbeat.store import leases, nodes, runs
-from evenbeat.store.leases import Broken
+from evenbeat.store.leases import Broken, Settled
 from tests.conftest import START
 from tests.store.given import DONE, FAILED, HOUR, MINUTE, Shop, definition
 from tests.support.databases import Clock
@@ -26,6 +27,20 @@ async def test_a_completed_run_is_one_row_with_everything_in_it(shop: Shop, cloc
     assert run.duration.total_seconds() == 2
     assert (run.result, run.items_crawled, run.items_indexed) == ({"pages": 3}, 5, 4)
     assert (run.node, run.error, run.error_class) == ("a:1", None, None)
+
+
+async def test_results_that_are_lists_stay_whole_and_with_their_own_runs(shop: Shop) -> None:
+    """To the driver, a list in an array was one more dimension of it."""
+    jobs = [await shop.add() for _ in range(3)]
+    results = {job.id: [[job.id, None], "x"] for job in jobs}
+    settled = [
+        Settled(each, settle(each, Done(result=results[each.id]), START), None)
+        for each in await shop.claim()
+    ]
+    await leases.complete(shop.database, settled)
+    for job in jobs:
+        [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
+        assert run.result == results[job.id]
 
 
 async def test_the_job_rests_until_its_next_beat(shop: Shop, clock: Clock) -> None:

@@ -9,13 +9,14 @@ import pytest
 from evenbeat.core.backoff import Exponential, Fixed, Linear, RetryRule
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.ids import new_job_uid
-from evenbeat.core.model import AfterFailure, CatchUp, Definition, Policy, State
+from evenbeat.core.model import AfterFailure, CatchUp, Definition, Job, Policy, State
 from evenbeat.core.schedules import parse
 from evenbeat.core.schedules.clockwork.window import Window
 from evenbeat.core.timetable import Bounds, Timetable
 from evenbeat.store import jobs
 from evenbeat.store.database import Database
 from tests.conftest import START
+from tests.store import given
 from tests.store.given import HOUR, MINUTE, Shop, definition
 
 NEVER = new_job_uid(START)
@@ -64,11 +65,11 @@ WRITTEN = [
 ]
 
 
-async def insert(database: Database, written: Definition, **more: Any) -> jobs.Job:
+async def insert(database: Database, written: Definition, **more: Any) -> Job:
     uid = new_job_uid(START)
     state = more.pop("state", State.SCHEDULED)
     first_beat = more.pop("first_beat", START + HOUR)
-    await jobs.insert(database, written, uid=uid, state=state, first_beat=first_beat)
+    await given.insert(database, written, uid=uid, state=state, first_beat=first_beat)
     return await jobs.by_uid(database, uid)
 
 
@@ -108,7 +109,7 @@ async def test_a_job_of_an_unknown_kind_is_refused_and_leaves_nothing_behind(
     shop: Shop, database: Database
 ) -> None:
     unknown = definition(kind="dance", name="taken?")
-    assert not await jobs.insert(
+    assert not await given.insert(
         database, unknown, uid=NEVER, state=State.SCHEDULED, first_beat=START
     )
     assert await shop.value("select count(*) from evenbeat.job") == 0

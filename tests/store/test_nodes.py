@@ -9,7 +9,8 @@ import pytest
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.store import clock as clocks
 from evenbeat.store import nodes
-from evenbeat.store.database import Database, availability, connect
+from evenbeat.store.availability import availability
+from evenbeat.store.database import Database, connect
 from evenbeat.store.statements import Statement
 from tests.store.given import LEASE, Shop, join
 from tests.support.databases import Clock

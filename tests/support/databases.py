@@ -11,7 +11,12 @@ from evenbeat.store.database import Database
 EMPTY = """
     delete from evenbeat.run; delete from evenbeat.pulse; delete from evenbeat.job;
     delete from evenbeat.permit; delete from evenbeat.job_group; delete from evenbeat.dead_letter;
-    delete from evenbeat.node; delete from evenbeat.lane;
+    delete from evenbeat.node; delete from evenbeat.lane; delete from evenbeat.audit;
+    delete from evenbeat.job_version; delete from evenbeat.maintenance;
+    delete from evenbeat.chore; delete from evenbeat.run_day; delete from evenbeat.run_total;
+    delete from evenbeat.late_run; delete from evenbeat.run_log; delete from evenbeat.figure;
+    delete from evenbeat.access_token; delete from evenbeat.idempotency;
+    delete from evenbeat.template;
 """
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx2 as httpx
 
 from evenbeat.config import load
-from evenbeat.web.tokens import Role, make_token
+from evenbeat.control.signing import make_token
+from evenbeat.core.access import Role
 from tests.support.processes import Process
 
 SECRET = "a secret that only these tests know, long enough"

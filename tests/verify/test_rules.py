@@ -16,6 +16,11 @@ DAMAGE = {
         "update evenbeat.job set kind = 'other' where id = 5",
         "update evenbeat.pulse set lane_id = 99 where id = 5",
     ],
+    "every_job_is_in_its_group": [
+        "update evenbeat.job set group_key = 'another' where id = 4",
+        "update evenbeat.job set group_key = null where id = 4",
+        "update evenbeat.job set group_key = 'shared' where id = 5",
+    ],
     "runs_are_numbered_without_a_gap": [
         "delete from evenbeat.run where job_id = 7 and number = 2",
     ],
@@ -102,7 +107,10 @@ DAMAGE = {
         "insert into evenbeat.permit values (1, 5)",
         "insert into evenbeat.permit values (2, 3)",
     ],
-    "every_lease_in_a_group_has_its_permit": ["delete from evenbeat.permit"],
+    "every_lease_in_a_group_has_its_permit": [
+        "delete from evenbeat.permit",
+        "delete from evenbeat.permit; update evenbeat.pulse set permit_group_id = null",
+    ],
     "no_group_ever_exceeds_its_limit": [
         "update evenbeat.job_group set max_running = 1",
         "update evenbeat.pulse set group_limit = 1 where group_id = 1",
@@ -111,6 +119,24 @@ DAMAGE = {
         "update evenbeat.job_group set paused_at = '2030-01-01 11:00Z'",
     ],
     "a_beat_out_of_attempts_is_a_dead_letter": ["delete from evenbeat.dead_letter"],
+    "a_deleted_job_is_stopped": [
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00Z' where id = 3",
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00Z' where id = 5",
+        "update evenbeat.job set deleted_at = '2030-01-01 12:00:30Z' where id = 6",
+    ],
+    "a_pulse_knows_its_definition": [
+        "update evenbeat.pulse set def_version = 1 where id = 7",
+    ],
+    "a_replaced_version_is_older": [
+        "update evenbeat.job_version set version = 2",
+        "update evenbeat.job_version set job_id = 99",
+    ],
+    "nothing_starts_during_maintenance": [
+        """
+        insert into evenbeat.maintenance (since, reason, actor)
+        values ('2030-01-01 12:02Z', 'upgrade', 'tests')
+        """,
+    ],
     "every_dead_letter_has_its_failed_run": [
         """
         insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)
@@ -120,6 +146,23 @@ DAMAGE = {
         insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)
         values (9, 4, 'work', '{}', 3, '2030-01-01 12:03Z')
         """,
+    ],
+    "every_run_is_counted_once": [
+        "update evenbeat.run_day set completed = 2 where job_id = 1",
+        "update evenbeat.run_day set completed = 4 where job_id = 1",
+        "update evenbeat.run_day set failed = 1 where job_id = 1",
+        # Not counted yet, and in its day all the same.
+        "insert into evenbeat.late_run values (3)",
+        # Removed without having been counted.
+        "delete from evenbeat.run where job_id = 1; "
+        "update evenbeat.run_day set completed = 2 where job_id = 1",
+        "delete from evenbeat.run where id = 1; delete from evenbeat.run_day where job_id = 1",
+    ],
+    "every_run_in_hand_will_be_counted": [
+        "update evenbeat.chore set cursor = 8 where name = 'count'",
+    ],
+    "every_log_line_has_its_run": [
+        "update evenbeat.run_log set run_id = 99 where run_id = 9",
     ],
     "no_beat_is_lost": [
         # The row of missed beats was never written.
@@ -147,9 +190,48 @@ CASES = [
 # What looks odd and is in order.
 ODD = {
     "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
-    "all runs are gone": "delete from evenbeat.run",
+    "all runs are gone": "delete from evenbeat.run; delete from evenbeat.run_log where run_id = 9",
+    "a dead letter outlives its run": """
+        delete from evenbeat.run where job_id = 2;
+        update evenbeat.dead_letter set created_at = '2030-01-01 12:30Z'
+    """,
+    "a job is gone and its runs are not": """
+        delete from evenbeat.pulse where id = 2; delete from evenbeat.job where id = 2
+    """,
+    "a run under way is remembered as late": """
+        update evenbeat.chore set cursor = 8 where name = 'count';
+        insert into evenbeat.late_run values (8)
+    """,
+    "a run under way has log lines": """
+        insert into evenbeat.run_log (run_id, at, level, message) values (8, now(), 'info', 'on')
+    """,
+    "a job is older than the days that are kept": """
+        insert into evenbeat.chore (name, next_at, total_count) values ('days', now(), 1);
+        update evenbeat.run_day set day = '2030-01-02', completed = 1 where job_id = 1;
+        update evenbeat.run_day set day = '2030-01-02' where job_id = 0
+    """,
     "an edited job is not judged by its new limit": """
-        update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2
+        update evenbeat.job set version = 2, policy = '{"max_attempts": 1}' where id = 2;
+        update evenbeat.pulse set def_version = 2 where id = 2
+    """,
+    "a deleted job was at its end": """
+        update evenbeat.job set deleted_at = '2030-01-01 12:05Z' where id in (2, 4, 6)
+    """,
+    "a deleted job is being stopped": """
+        update evenbeat.job set deleted_at = '2030-01-01 12:05Z' where id = 3;
+        update evenbeat.pulse set wanted = 'x' where id = 3
+    """,
+    "a job was put into another group, or into one, while it runs": """
+        update evenbeat.job set updated_at = '2030-01-01 12:01Z' where id in (3, 4);
+        update evenbeat.pulse set group_id = 2 where id = 3;
+        update evenbeat.pulse
+        set token = 78, run_number = 2, run_id = 99, permit_group_id = null,
+            cause = 'm', manual_attempt = 1, started_at = '2030-01-01 12:00:20Z'
+        where id = 4
+    """,
+    "maintenance began after the last run": """
+        insert into evenbeat.maintenance (since, reason, actor)
+        values ('2030-01-01 12:06Z', 'upgrade', 'tests')
     """,
     "a rule allows more attempts than the policy": """
         update evenbeat.job

@@ -14,7 +14,9 @@ values
 insert into evenbeat.job_group (id, key, max_running, created_at, limits_at)
 overriding system value values (1, 'shared', 2, '2030-01-01 12:00Z', '2030-01-01 12:00Z');
 
-insert into evenbeat.job (id, uid, kind, payload, timetable, policy, labels, created_at, updated_at)
+insert into evenbeat.job (
+    id, uid, kind, payload, timetable, policy, labels, group_key, created_at, updated_at
+)
 overriding system value
 select
     id, gen_random_uuid(), 'work', '{}',
@@ -22,7 +24,7 @@ select
         when id in (1, 5) then '{"schedule": {"every": "1m", "phase": "0s"}}'::jsonb
         else '{"schedule": {"once": "2030-01-01T12:00:00Z"}}'
     end,
-    '{}', '{}', '2030-01-01 12:00Z', '2030-01-01 12:00Z'
+    '{}', '{}', case when id in (3, 4) then 'shared' end, '2030-01-01 12:00Z', '2030-01-01 12:00Z'
 from generate_series(1, 7) as id;
 
 insert into evenbeat.pulse (
@@ -44,7 +46,12 @@ values
      2, '2030-01-01 12:01Z', 1, 't', 1, 0),
     (7, 1, null, 'z', '2030-01-01 12:03Z', '2030-01-01 12:00Z', null, null, 1, 14,
      3, '2030-01-01 12:02Z', 0, 'm', 0, 0);
+update evenbeat.pulse set permit_group_id = 1 where id in (3, 4);
 insert into evenbeat.permit (group_id, job_id) values (1, 3);
+insert into evenbeat.job_version (job_id, version, definition, replaced_at, replaced_by)
+values (7, 1, '{}', '2030-01-01 12:00Z', 'tests');
+update evenbeat.job set version = 2 where id = 7;
+update evenbeat.pulse set def_version = 2 where id = 7;
 
 insert into evenbeat.run (
     id, job_id, number, state, cause, beat_at, attempt, node_id, started_at, finished_at,
@@ -80,3 +87,16 @@ values
 
 insert into evenbeat.dead_letter (id, job_id, kind, payload, beat_at, attempts, created_at)
 values (7, 2, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z');
+
+-- Counted up to run 6; the days of one-off jobs are under job 0.
+insert into evenbeat.chore (name, cursor, goal, next_at) values ('count', 6, 6, now());
+insert into evenbeat.run_day (
+    day, kind, group_key, job_id, completed, failed, lost, cancelled, skipped, retried, duration_ms,
+    longest_ms, items_crawled, items_indexed
+)
+values
+    ('2030-01-01', 'work', '', 1, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0),
+    ('2030-01-01', 'work', '', 0, 0, 2, 1, 0, 0, 1, 0, 0, 0, 0);
+
+insert into evenbeat.run_log (run_id, at, level, message)
+values (9, '2030-01-01 12:00Z', 'info', 'over');

@@ -1,20 +1,17 @@
 """The command `evenbeat`: its verbs, and how errors end it."""
 
 import sys
-from datetime import timedelta
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, show
+from evenbeat.cli import db, show, tokens
 from evenbeat.cli.schedule import schedule
 from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
-from evenbeat.core.durations import Limits, parse_duration
 from evenbeat.core.errors import EvenbeatError
-from evenbeat.web.tokens import Role, make_token
 
 app = typer.Typer(
     help="Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on beat.",
@@ -24,8 +21,8 @@ app = typer.Typer(
 app.add_typer(db.app, name="db")
 app.command()(schedule)
 app.command()(verify)
-
-TOKEN_LIFETIME = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=3650))
+app.command()(tokens.token)
+app.add_typer(tokens.app, name="tokens")
 
 
 def main() -> None:
@@ -84,18 +81,6 @@ def run(settings: Settings, *parts: str) -> None:
     from evenbeat.cli import service
 
     service.run(settings, parts)
-
-
-@app.command()
-def token(
-    role: Annotated[Role, typer.Option(help="What its bearer may do.")] = Role.OPERATOR,
-    name: Annotated[str, typer.Option(help="Who its bearer is.")] = "cli",
-    expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
-    data_dir: DataDir = None,
-) -> None:
-    """Print a token for the API, alone on the last line."""
-    lifetime = parse_duration(expires, "expires", TOKEN_LIFETIME)
-    typer.echo(make_token(load(data_dir=data_dir), name=name, role=role, lifetime=lifetime))
 
 
 @app.command()

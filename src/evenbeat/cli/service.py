@@ -6,48 +6,87 @@ import os
 import shlex
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Collection, Generator
 
 import typer
 import uvloop
 
 from evenbeat import server
-from evenbeat.app import Evenbeat
+from evenbeat.cli.user_app import find_app
 from evenbeat.config import Settings
 from evenbeat.core.errors import EvenbeatError
-from evenbeat.observe import log
+from evenbeat.observe import log, traces
+from evenbeat.web import watched
 
 SCHEMA_CHECK = 0.5
+# For threads and tasks that a handler left behind; everything of ours is closed by then.
+LAST_WAIT = 3.0
+INTERRUPTED = 130
 
 
 def run(settings: Settings, parts: Collection[str]) -> None:
     """Run these parts, `api` and `node`, until a signal comes. The second one waits for nothing."""
     log.configure(settings)
+    provider = traces.configure()
     bound = server.bind(settings) if "api" in parts else None
+    # Who serves the API shows its metrics there.
+    is_watched = bound is None and settings.metrics_port is not None
+    seen = server.bind(settings, "metrics_port") if is_watched else None
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(Service(settings, parts, bound).run())
+            code = 1
+            try:
+                runner.run(Service(settings, parts, bound, seen).run())
+                code = 0
+            except asyncio.CancelledError:
+                code = INTERRUPTED
+                raise
+            finally:
+                leave_by_force(code, after=LAST_WAIT)
     except asyncio.CancelledError:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except BaseExceptionGroup as group:
         ours = group.subgroup(EvenbeatError)
         if ours is None:
             raise
         raise first_leaf(ours) from None
+    finally:
+        if provider is not None:
+            provider.shutdown()
+
+
+def leave_by_force(code: int, *, after: float) -> None:
+    """End the process soon, even if the loop waits for a handler that will not end."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    timer = threading.Timer(after, leave)
+    timer.daemon = True
+    timer.start()
 
 
 class Service:
     """The parts of one process: perhaps an API, perhaps a node, and the database below."""
 
     def __init__(
-        self, settings: Settings, parts: Collection[str], bound: socket.socket | None
+        self,
+        settings: Settings,
+        parts: Collection[str],
+        bound: socket.socket | None,
+        seen: socket.socket | None = None,
     ) -> None:
         self._settings = settings
         self._parts = parts
         self._awaited = set(parts)
         self._bound = bound
+        self._seen = seen
         self._stopping = asyncio.Event()
-        self._app = Evenbeat(settings)
+        self._app = find_app(settings)
 
     async def run(self) -> None:
         log.get_logger().info(log.STARTING)
@@ -70,6 +109,10 @@ class Service:
                         working.create_task(
                             server.serve(site, self._bound, self._stopping, self._on_started)
                         )
+                    if self._seen is not None:
+                        face = watched.build(self._app)
+                        log.get_logger().info(log.WATCHED, url=address(self._seen))
+                        working.create_task(server.serve(face, self._seen, self._stopping))
                     if "node" in self._parts:
                         working.create_task(self._app.run_node(self._stopping, self._on_joined))
             finally:

@@ -22,9 +22,17 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of_job(self, uid: UUID, *, limit: int = 50, offset: int = 0) -> Page:
-        job = await jobs.by_uid(self._database, uid)
-        return Page(
-            await runs.page(self._database, job.id, uid, limit=limit, offset=offset),
-            await runs.count(self._database, job.id),
+    async def of_job(
+        self, uid: UUID, *, limit: int = 50, offset: int = 0, with_skipped: bool = True
+    ) -> Page:
+        """Of a deleted job too: its history stays. Beats that were not run are rows of it."""
+        job_id = await jobs.id_of(self._database, uid)
+        found = await runs.page(
+            self._database, job_id, uid, limit=limit, offset=offset, with_skipped=with_skipped
         )
+        total = await runs.count(self._database, job_id, with_skipped=with_skipped)
+        return Page(found, total)
+
+    async def get(self, run_id: int) -> Run:
+        """One run, ended or in hand."""
+        return await runs.by_id(self._database, run_id)

@@ -60,8 +60,23 @@ def move_on(
     if following > floor:
         return following, None
     reason = _reason(claimed, run_state, following)
-    missed = _missed(_endless(timetable), after, floor, reason)
+    missed = missed_between(timetable, after, floor, reason)
     return timetable.next_after(floor, runs), missed
+
+
+def missed_between(
+    timetable: Timetable, after: datetime, until: datetime, reason: str
+) -> Missed | None:
+    """The beats in (after, until] as one row."""
+    timetable = _endless(timetable)
+    first_at, until_at = timetable.next_after(after), timetable.latest_between(after, until)
+    if first_at is None or until_at is None:
+        return None
+    beats = timetable.beats_between(after, until, 1)
+    if not beats.is_exact:
+        beats = timetable.beats_between(after, until, MOST_COUNTED)
+    suffix = "" if beats.is_exact else f"; there are more than the {beats.total} counted"
+    return Missed(beats.total, first_at, until_at, reason + suffix)
 
 
 def _behind(claimed: Claimed) -> datetime:
@@ -107,18 +122,6 @@ def _floor_of_newest(timetable: Timetable, floor: datetime, now: datetime, cap: 
         start = low + (high - low) / 2
         beats = timetable.beats_between(start, now, 2 * cap)
     return beats.instants[-cap - 1] if beats.total > cap else start
-
-
-def _missed(timetable: Timetable, after: datetime, until: datetime, reason: str) -> Missed | None:
-    """The beats in (after, until] as one row."""
-    first_at, until_at = timetable.next_after(after), timetable.latest_between(after, until)
-    if first_at is None or until_at is None:
-        return None
-    beats = timetable.beats_between(after, until, 1)
-    if not beats.is_exact:
-        beats = timetable.beats_between(after, until, MOST_COUNTED)
-    suffix = "" if beats.is_exact else f"; there are more than the {beats.total} counted"
-    return Missed(beats.total, first_at, until_at, reason + suffix)
 
 
 def _endless(timetable: Timetable) -> Timetable:

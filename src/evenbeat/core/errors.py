@@ -4,10 +4,15 @@
     ├── InvalidInput          what was sent cannot be accepted; names the field
     │   └── InvalidSettings   the same, for settings
     ├── NotFound              no such job, run, …
+    │   └── NoSuchSecret      a payload refers to a secret that is not there
     ├── Conflict              not in this state, or not any more
-    │   └── IllegalTransition
+    │   ├── IllegalTransition
+    │   └── PreconditionFailed   changed since whoever asks has looked
     ├── NotPermitted          signed in, but the role does not allow it
     ├── NotSignedIn           no token, or not a good one
+    ├── AddressRefused        an outbound request to where none may go
+    ├── RunStopped            the run was told to stop, and its function looked
+    ├── TooManyRequests       faster than anyone may ask; says when to come back
     ├── StoreUnavailable      the database cannot be reached or does not answer
     ├── MigrationFailed       the schema is not what this version needs
     └── PostgresFailed        the embedded server cannot be started, reached or stopped
@@ -50,6 +55,10 @@ class NotFound(EvenbeatError):
     """No such thing here."""
 
 
+class NoSuchSecret(NotFound):
+    """A payload refers to a secret that is not there: trying again cannot help."""
+
+
 class Conflict(EvenbeatError):
     """The request is fine in itself, but not in the state things are in."""
 
@@ -63,12 +72,32 @@ class IllegalTransition(Conflict):
         super().__init__(f"cannot {action} a job that is {state}; allowed now: {choices}")
 
 
+class PreconditionFailed(Conflict):
+    """It has been changed since whoever asks has looked at it."""
+
+
 class NotSignedIn(EvenbeatError):
     """No token came with the request, or not a good one."""
 
 
 class NotPermitted(EvenbeatError):
     """The role of whoever asks does not allow this."""
+
+
+class AddressRefused(EvenbeatError):
+    """An outbound request would go to an address that is closed to them."""
+
+
+class RunStopped(EvenbeatError):
+    """Ends a function in a thread that looks whether its run is to stop."""
+
+
+class TooManyRequests(EvenbeatError):
+    """Whoever asks does so too often; after `retry_after` seconds there is room again."""
+
+    def __init__(self, what: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"too many {what}: try again in {retry_after:.1f} s")
 
 
 class StoreUnavailable(EvenbeatError):

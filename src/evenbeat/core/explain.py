@@ -20,6 +20,8 @@ class Circumstances:
     blocked_by: str | None = None
     running_on: str | None = None
     running_since: datetime | None = None
+    # Why nothing is started at all, while maintenance is on.
+    maintenance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,9 @@ def _will_run(errand: _Errand, now: datetime, around: Circumstances, job: Job) -
 
 
 def _obstacle(job: Job, around: Circumstances) -> str:
+    if around.maintenance is not None:
+        why = f" ({around.maintenance})" if around.maintenance else ""
+        return f" Maintenance is on{why}: nothing starts until it is switched off."
     if around.live_nodes == 0:
         return " No node is alive: start one."
     if around.serving_nodes == 0:

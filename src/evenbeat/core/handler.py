@@ -1,12 +1,28 @@
-"""What the engine asks of the code for one kind of job."""
+"""What the engine asks of the code for one kind of job, and what it gives to it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
+from evenbeat.core.errors import RunStopped
 from evenbeat.core.model import Cause, Claimed
 from evenbeat.core.outcome import Outcome
+from evenbeat.core.secrets import Secrets, find_nothing
+
+Value = TypeVar("Value")
+
+
+class Toolbox(Protocol):
+    """What a node lends to its handlers."""
+
+    def find_secret(self, name: str) -> str | None:
+        """The secret of this name, or None where there is none."""
+        ...
+
+    def in_thread(self, function: Callable[[], Value]) -> Awaitable[Value]:
+        """Call a function that blocks beside the loop."""
+        ...
 
 
 class RunContext:
@@ -15,10 +31,13 @@ class RunContext:
     A window on what was claimed: made for every run, and most handlers look at one thing.
     """
 
-    __slots__ = ("_claimed",)
+    __slots__ = ("_claimed", "_is_cancelled", "_secrets", "_toolbox")
 
-    def __init__(self, claimed: Claimed) -> None:
+    def __init__(self, claimed: Claimed, toolbox: Toolbox | None = None) -> None:
         self._claimed = claimed
+        self._toolbox = toolbox
+        self._is_cancelled = False
+        self._secrets: Secrets | None = None
 
     @property
     def job_uid(self) -> UUID:
@@ -34,6 +53,7 @@ class RunContext:
 
     @property
     def payload(self) -> Any:
+        """As it was written: references to secrets are references still."""
         return self._claimed.definition.payload
 
     @property
@@ -56,9 +76,43 @@ class RunContext:
     def beat_at(self) -> datetime | None:
         return self._claimed.run.beat_at
 
+    @property
+    def secrets(self) -> Secrets:
+        """Secrets by name. Those that were looked at are masked in whatever the run leaves."""
+        if self._secrets is None:
+            find = find_nothing if self._toolbox is None else self._toolbox.find_secret
+            self._secrets = Secrets(find)
+        return self._secrets
 
-class Handler(Protocol):
-    """The code for one kind. It may raise: that is a failed run, with the stack trace kept."""
+    @property
+    def used_secrets(self) -> Secrets | None:
+        """The secrets, if anybody asked for one."""
+        return self._secrets
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run is to stop: out of time, unwanted, or its node stops. A function in a
+        thread has to look, since nothing can interrupt it."""
+        return self._is_cancelled
+
+    def check(self) -> None:
+        """Raise RunStopped if the run is to stop: for loops of functions in threads."""
+        if self._is_cancelled:
+            raise RunStopped("the run was told to stop")
+
+    def cancel(self) -> None:
+        """For the engine to say."""
+        self._is_cancelled = True
+
+    def in_thread(self, function: Callable[[], Value]) -> Awaitable[Value]:
+        """Call a function that blocks, without holding up the node: `await` what comes back."""
+        if self._toolbox is None:
+            raise RuntimeError("only a node has threads: this context belongs to none")
+        return self._toolbox.in_thread(function)
+
+
+class Kind(Protocol):
+    """A sort of job that can be written down, whether or not a node here can run it."""
 
     @property
     def kind(self) -> str: ...
@@ -67,7 +121,11 @@ class Handler(Protocol):
         """Raise InvalidInput for a payload that can never work: told when the job is written."""
         ...
 
+
+class Handler(Kind, Protocol):
+    """The code for one kind. It may raise: that is a failed run, with the stack trace kept."""
+
     def run(self, context: RunContext) -> Outcome | Awaitable[Outcome]:
         """Do it. An `async def` runs beside others; a plain function is called at once, before
-        anything else goes on, and so must never wait."""
+        anything else goes on, and so must never wait. What blocks goes to `context.in_thread`."""
         ...

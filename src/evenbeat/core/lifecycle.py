@@ -53,19 +53,21 @@ class Edge:
     """One way out of a state: more than one target where the job itself decides.
 
     No target at all means that the job is gone. `needs_next` edges are open only while
-    something is still to come by itself: a beat, a retry.
+    something is still to come by itself: a beat, a retry. Those with `headings` are open only
+    while the job heads for one of these states when its run ends; None: for where the run says.
     """
 
     state: State
     move: Action | Event
     targets: tuple[State, ...]
     needs_next: bool = False
+    headings: tuple[State | None, ...] | None = None
 
 
 MEANING: Mapping[Action | Event, str] = {
     Action.RUN: "run once, now; the schedule is not touched",
     Action.PAUSE: "keep the schedule, run nothing of it; a run in hand finishes first",
-    Action.RESUME: "take the schedule up again",
+    Action.RESUME: "take the schedule up again; completed or failed when no beat is left",
     Action.RETRY: "run once more, now, with the attempts counted anew",
     Action.CANCEL: "end the job, and the run in hand with it",
     Action.RELEASE: "take the run from its node; it begins again and is not counted",
@@ -74,7 +76,7 @@ MEANING: Mapping[Action | Event, str] = {
     Action.EDIT: "change the definition; a run in hand keeps the old one",
     Action.DELETE: "remove the job and stop its run; its history stays",
     Event.CLAIM: "a node takes the job; from paused and disabled only for a manual run",
-    Event.BLOCK: "its group is full",
+    Event.BLOCK: "its group is full; from paused and disabled only for a manual run",
     Event.UNBLOCK: "a place in its group is free",
     Event.COMPLETE: "the work is done; completed when no beat is left",
     Event.FAIL: "an attempt failed and another one waits",
@@ -84,15 +86,22 @@ MEANING: Mapping[Action | Event, str] = {
     Event.HAND_BACK: "the node stops; the run is not counted",
     Event.REAP: "the node died; failed after three losses or the last attempt",
     Event.SKIP: "the beat came too late to be run",
-    Event.STAND_DOWN: "a manual run of a paused or disabled job ends",
+    Event.STAND_DOWN: "a manual run of a paused or disabled job ends, or one meanwhile paused, "
+    "disabled or cancelled",
 }
 
 _WAITING = (PENDING, SCHEDULED)
 _CLAIMABLE = (*_WAITING, FAILED)
+_ASIDE = (PAUSED, DISABLED)
 
 
-def _ways(move: Action | Event, states: Iterable[State], *to: State) -> tuple[Edge, ...]:
-    return tuple(Edge(state, move, to) for state in states)
+def _ways(
+    move: Action | Event,
+    states: Iterable[State],
+    *to: State,
+    headings: tuple[State | None, ...] | None = None,
+) -> tuple[Edge, ...]:
+    return tuple(Edge(state, move, to, headings=headings) for state in states)
 
 
 def _loops(move: Action, states: Iterable[State]) -> tuple[Edge, ...]:
@@ -103,21 +112,30 @@ TABLE: tuple[Edge, ...] = (
     # A running job is refused because a job never overlaps itself. What is over is retried, not
     # run: that also brings its schedule back.
     *_loops(Action.RUN, (*_CLAIMABLE, BLOCKED, PAUSED, DISABLED)),
-    *_ways(Action.PAUSE, (*_WAITING, BLOCKED, RUNNING), PAUSED),
+    *_ways(Action.PAUSE, _WAITING, PAUSED),
+    *_ways(Action.PAUSE, (BLOCKED, RUNNING), PAUSED, headings=(None,)),
     # A failed job that has no next beat has nothing to pause or to cancel.
     Edge(FAILED, Action.PAUSE, (PAUSED,), needs_next=True),
-    *_ways(Action.RESUME, (PAUSED,), *_WAITING),
+    *_ways(Action.RESUME, (PAUSED,), *_WAITING, COMPLETED, FAILED),
+    # What was asked of a run in hand is taken back, and a run by hand goes on.
+    *(Edge(state, Action.RESUME, (state,), headings=(PAUSED,)) for state in (BLOCKED, RUNNING)),
     *_ways(Action.RETRY, (COMPLETED, FAILED, CANCELLED), *_WAITING),
     *_ways(Action.CANCEL, (*_WAITING, BLOCKED, RUNNING, PAUSED), CANCELLED),
     Edge(FAILED, Action.CANCEL, (CANCELLED,), needs_next=True),
     *_ways(Action.RELEASE, (RUNNING,), SCHEDULED),
-    *_ways(Action.ENABLE, (DISABLED,), *_WAITING),
-    *_ways(Action.DISABLE, (*_CLAIMABLE, BLOCKED, RUNNING, PAUSED), DISABLED),
-    *_loops(Action.EDIT, State),
+    *_ways(Action.ENABLE, (DISABLED,), *_WAITING, COMPLETED, FAILED),
+    *(Edge(state, Action.ENABLE, (state,), headings=(DISABLED,)) for state in (BLOCKED, RUNNING)),
+    *_ways(Action.DISABLE, (*_CLAIMABLE, PAUSED), DISABLED),
+    *_ways(Action.DISABLE, (BLOCKED, RUNNING), DISABLED, headings=(None, PAUSED)),
+    # Pending and scheduled: a one-off job was made a recurring one, or the other way round.
+    # Blocked: its group may be another one, so it queues anew.
+    *_ways(Action.EDIT, _WAITING, *_WAITING),
+    *_ways(Action.EDIT, (BLOCKED,), *_CLAIMABLE, *_ASIDE),
+    *_loops(Action.EDIT, (RUNNING, PAUSED, COMPLETED, FAILED, CANCELLED, DISABLED)),
     *_ways(Action.DELETE, State),
-    *_ways(Event.CLAIM, (*_CLAIMABLE, PAUSED, DISABLED), RUNNING),
-    *_ways(Event.BLOCK, _CLAIMABLE, BLOCKED),
-    *_ways(Event.UNBLOCK, (BLOCKED,), *_CLAIMABLE),
+    *_ways(Event.CLAIM, (*_CLAIMABLE, *_ASIDE), RUNNING),
+    *_ways(Event.BLOCK, (*_CLAIMABLE, *_ASIDE), BLOCKED),
+    *_ways(Event.UNBLOCK, (BLOCKED,), *_CLAIMABLE, *_ASIDE),
     # Pending again: a one-off job that was run by hand ahead of its time.
     *_ways(Event.COMPLETE, (RUNNING,), COMPLETED, SCHEDULED, PENDING),
     *_ways(Event.FAIL, (RUNNING,), SCHEDULED),
@@ -128,7 +146,7 @@ TABLE: tuple[Edge, ...] = (
     *_ways(Event.HAND_BACK, (RUNNING,), SCHEDULED),
     *_ways(Event.REAP, (RUNNING,), SCHEDULED, FAILED, PAUSED),
     *_ways(Event.SKIP, (RUNNING,), SCHEDULED, FAILED, COMPLETED),
-    *_ways(Event.STAND_DOWN, (RUNNING,), PAUSED, DISABLED),
+    *_ways(Event.STAND_DOWN, (RUNNING,), *_ASIDE, CANCELLED),
 )
 
 _BY_PAIR: Mapping[tuple[State, Action | Event], Edge] = {
@@ -136,14 +154,22 @@ _BY_PAIR: Mapping[tuple[State, Action | Event], Edge] = {
 }
 
 
-def allowed_actions(state: State, *, has_next: bool = False) -> tuple[str, ...]:
-    """What people may do to a job in this state; `has_next`: a beat or a retry is to come."""
-    return tuple(action.value for action in Action if _is_allowed(action, state, has_next))
+def allowed_actions(
+    state: State, *, has_next: bool = False, heading: State | None = None
+) -> tuple[str, ...]:
+    """What people may do to a job in this state.
+
+    `has_next`: a beat or a retry is to come; `heading`: where it comes to rest when its run ends.
+    """
+    return tuple(action.value for action in Action if _is_allowed(action, state, has_next, heading))
 
 
-def check(action: str, state: State, *, has_next: bool = False) -> None:
+def check(
+    action: str, state: State, *, has_next: bool = False, heading: State | None = None
+) -> None:
     """Raise IllegalTransition, with what is allowed instead, unless `action` is allowed."""
-    if action not in (allowed := allowed_actions(state, has_next=has_next)):
+    allowed = allowed_actions(state, has_next=has_next, heading=heading)
+    if action not in allowed:
         raise IllegalTransition(action, state, allowed)
 
 
@@ -154,13 +180,16 @@ def targets(move: Action | Event, state: State) -> tuple[State, ...]:
 
 
 def states_allowing(action: Action, *, has_next: bool = True) -> tuple[State, ...]:
-    """Where an action is allowed: what its statement checks again while it writes."""
-    return tuple(state for state in State if _is_allowed(action, state, has_next))
+    """Where an action may be allowed: what its statement checks again while it writes."""
+    edges = [_BY_PAIR.get((state, action)) for state in State]
+    return tuple(edge.state for edge in edges if edge and (has_next or not edge.needs_next))
 
 
-def _is_allowed(action: Action, state: State, has_next: bool) -> bool:
+def _is_allowed(action: Action, state: State, has_next: bool, heading: State | None) -> bool:
     edge = _BY_PAIR.get((state, action))
-    return edge is not None and (has_next or not edge.needs_next)
+    if edge is None or (edge.needs_next and not has_next):
+        return False
+    return edge.headings is None or heading in edge.headings
 
 
 def draw() -> str:
@@ -188,15 +217,22 @@ def _people() -> list[str]:
             f"{row} {_cell(_BY_PAIR.get((state, action)))} |"
             for row, state in zip(rows, State, strict=True)
         ]
-    note = "\\* only while a beat or a retry is still to come."
-    return [*head, *rows, "", note]
+    notes = [
+        "\\* only while a beat or a retry is still to come.",
+        "",
+        "† depends on where the job comes to rest when its run ends: pause if nothing was asked",
+        "yet, disable also if it is to be paused, resume if it is to be paused, enable if it is to",
+        "be disabled.",
+    ]
+    return [*head, *rows, "", *notes]
 
 
 def _cell(edge: Edge | None) -> str:
     if edge is None:
         return "–"
     words = " or ".join(edge.targets) if edge.targets else "gone"
-    return f"{'stays' if edge.targets == (edge.state,) else words}{'*' * edge.needs_next}"
+    marks = "*" * edge.needs_next + "†" * (edge.headings is not None)
+    return f"{'stays' if edge.targets == (edge.state,) else words}{marks}"
 
 
 def _meanings(moves: Iterable[Action]) -> list[str]:

@@ -74,13 +74,17 @@ class AfterFailure(StrEnum):
     STOP = "stop"
 
 
+# One value for all who say nothing else: made for each job, it took longer than the rest of a job.
+USUAL_BACKOFF = Exponential()
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a job is tried: how often, how long, and what happens when it goes wrong."""
 
     # Faces that copy another scheduler have its default: /api/v1 asks for 4.
     max_attempts: int = 3
-    backoff: Backoff = field(default_factory=Exponential)
+    backoff: Backoff = USUAL_BACKOFF
     timeout: timedelta = timedelta(hours=1)
     catch_up: CatchUp = CatchUp.LATEST
     catch_up_cap: int = 100
@@ -88,6 +92,9 @@ class Policy:
     after_failure: AfterFailure = AfterFailure.CONTINUE
     pause_after_failures: int | None = None
     retry_rules: tuple[RetryRule, ...] = ()
+
+
+USUAL_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +105,14 @@ class Definition:
     timetable: Timetable
     payload: Any = field(default_factory=dict[str, Any])
     name: str | None = None
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = USUAL_POLICY
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict[str, str])
     group: Group | None = None
     # Labels that a node must carry to be given this job.
     runs_on: tuple[str, ...] = ()
+    # In which words a client wrote it, where they are not ours: kept to be given back.
+    wording: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,13 @@ class OpenRun:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What the engine knows of a job: when it is due, how it fared, the run in hand."""
+    """What the engine knows of a job: when it is due, how it fared, the run in hand.
+
+    `state` is what people see, `resting` the state at rest below it: they differ while the job
+    runs or is parked. `wanted` is what a person asked for while it runs, obeyed when the run ends.
+    `beat_at` and `attempt` are of the run in hand or of the retry that waits; `cause` is of the
+    run in hand.
+    """
 
     state: State
     next_beat_at: datetime | None = None
@@ -135,11 +150,42 @@ class Pulse:
     lost_streak: int = 0
     attempt: int = 0
     run_number: int = 0
+    resting: State | None = None
+    wanted: State | None = None
+    cause: Cause | None = None
+    beat_at: datetime | None = None
+    manual_attempt: int = 0
+    runs_so_far: int = 0
+    # Of the run in hand or the last one; the node only while it runs.
+    last_started_at: datetime | None = None
+    last_finished_at: datetime | None = None
+    last_error: str | None = None
+    node: str | None = None
+
+    @property
+    def has_next(self) -> bool:
+        """Whether something is to come by itself: a beat, or the retry of one."""
+        return self.next_beat_at is not None or self.retry_at is not None
+
+    @property
+    def heading(self) -> State | None:
+        """Where a job that runs or is parked comes to rest, whatever its run says.
+
+        None: as the run decides. Set by what a person asked for meanwhile; and a job that was put
+        aside goes back there after a run by hand.
+        """
+        if self.state not in (State.RUNNING, State.BLOCKED):
+            return None
+        is_aside = self.resting in (State.PAUSED, State.DISABLED)
+        return self.wanted or (self.resting if is_aside else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as stored. `id` is ours, `uid` is what clients see."""
+    """A job as stored. `id` is ours, `uid` is what clients see.
+
+    `is_new` is told to whoever asked for the job: whether that call has made it.
+    """
 
     id: int
     uid: UUID
@@ -148,6 +194,7 @@ class Job:
     version: int
     created_at: datetime
     updated_at: datetime
+    is_new: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +211,8 @@ class Claimed:
     failure_streak: int = 0
     lost_streak: int = 0
     lane_id: int = 0
+    # Known to a claim alone: found again later, it is the same job with the same run.
+    turn_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

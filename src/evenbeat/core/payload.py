@@ -12,6 +12,33 @@ LARGEST_INTEGER = 2**63 - 1
 
 def check_json(value: Any, field: str) -> None:
     """Raise InvalidInput, naming the place, for what could not be stored or read back."""
+    if not is_plain(value, DEEPEST):
+        find_fault(value, field)
+
+
+def is_plain(value: Any, levels: int) -> bool:
+    """Whether it needs no closer look: true of nearly every payload, and told in no time."""
+    kind = cast("Any", type(value))
+    if levels < 1:
+        return False
+    if kind is str:
+        return value.isascii() and "\x00" not in value
+    if kind is int:
+        return -LARGEST_INTEGER <= value <= LARGEST_INTEGER
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or not key.isascii() or "\x00" in key:
+                return False
+    if kind is dict or kind is list:
+        for item in value.values() if kind is dict else value:
+            if not is_plain(item, levels - 1):
+                return False
+        return True
+    return value is None or kind is bool or (kind is float and math.isfinite(value))
+
+
+def find_fault(value: Any, field: str) -> None:
+    """Look at every place, and raise InvalidInput at the first that is at fault, if one is."""
     waiting: list[tuple[Any, str, int]] = [(value, field, 1)]
     while waiting:
         here, path, depth = waiting.pop()

@@ -1,11 +1,30 @@
 """When a job runs first: after it is written, edited, resumed or enabled."""
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from evenbeat.core.errors import InvalidInput
 from evenbeat.core.model import Definition, State
-from evenbeat.core.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.schedules.clockwork.instants import FIRST_INSTANT, RESOLUTION
 from evenbeat.core.schedules.once import Once
 from evenbeat.core.timetable import Timetable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a new job begins with: its timetable with everything decided, and its first beat."""
+
+    timetable: Timetable
+    first_beat: datetime
+    state: State
+
+
+def plan(timetable: Timetable, now: datetime) -> Plan:
+    """The plan of a new job. One that would never run is refused."""
+    beat = first_beat(timetable, now)
+    if beat is None:
+        raise InvalidInput("schedule", "has no beat left: nothing would ever run")
+    return Plan(timetable.planned_at(now), beat, state_waiting_for(timetable))
 
 
 def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
@@ -21,27 +40,36 @@ def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
 
 def initial_state(definition: Definition) -> State:
     """Where a job waits that has not run yet, or is to run again."""
-    return State.SCHEDULED if definition.timetable.schedule.is_recurring else State.PENDING
+    return state_waiting_for(definition.timetable)
+
+
+def state_waiting_for(timetable: Timetable) -> State:
+    return State.SCHEDULED if timetable.schedule.is_recurring else State.PENDING
+
+
+def keep_rhythm(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
+    """What `timetable` is for a job that has `stored`: the same, if it says the same.
+
+    A timetable planned at one of its own beats is itself again: so an interval that is written
+    without a phase says the same as one that planning has placed. And `now`, said again, is the
+    instant that it was then, once that has come.
+    """
+    beat = stored.schedule.next_after(FIRST_INSTANT - RESOLUTION)
+    if beat is None or (beat > now and not stored.schedule.is_recurring):
+        return timetable.planned_at(now)
+    is_same = timetable.schedule.planned_at(beat) == stored.schedule
+    return replace(timetable, schedule=stored.schedule) if is_same else timetable.planned_at(now)
 
 
 def replan(
-    cursor: datetime | None,
-    timetable: Timetable,
-    now: datetime,
-    *,
-    runs_so_far: int = 0,
-    is_running: bool = False,
+    timetable: Timetable, now: datetime, *, runs_so_far: int = 0, is_owed: bool = True
 ) -> datetime | None:
-    """The cursor after an edit.
+    """The first beat of a job that was edited, by its new timetable.
 
-    A beat that is overdue is still owed, whatever the new timetable says. While the job runs, the
-    cursor is at the beat in hand: kept, it would be run a second time. And a job that owed
-    nothing, because it is over, is not brought back by an instant that has passed.
+    A job that `is_owed` a beat gets one even for an instant that has passed. One whose beat is in
+    hand, is still being tried or is over does not: that would be a second run.
     """
-    owed = None if is_running else cursor
-    if owed is not None and owed <= now:
-        return owed
-    if owed is not None and not timetable.schedule.is_recurring:
+    if is_owed and not timetable.schedule.is_recurring:
         return first_beat(timetable, now)
     return timetable.planned_at(now).next_after(now, runs_so_far)
 

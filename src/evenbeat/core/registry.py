@@ -1,37 +1,51 @@
-"""Which kinds there are, and the handler of each."""
+"""Which kinds there are, and the handler of each that is served here."""
 
 import inspect
 from collections.abc import Iterable, Iterator
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.handler import Handler
+from evenbeat.core.handler import Handler, Kind
 
 
 class Registry:
-    """The handlers of one process by kind; a kind has exactly one."""
+    """The kinds one process knows; each has at most one handler.
 
-    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
+    Jobs of a kind that is known and not served can be added: they wait for a node that serves it.
+    """
+
+    def __init__(self, handlers: Iterable[Handler] = (), known: Iterable[Kind] = ()) -> None:
+        self._kinds: dict[str, Kind] = {each.kind: each for each in known}
         self._handlers: dict[str, Handler] = {}
         self._instant: set[str] = set()
         for handler in handlers:
             self.add(handler)
 
     def add(self, handler: Handler) -> None:
+        """Serve a kind; before a node starts, since it then says what it serves."""
         if handler.kind in self._handlers:
             raise InvalidInput("kind", f"there is a handler for {handler.kind} already")
+        self._kinds[handler.kind] = handler
         self._handlers[handler.kind] = handler
         if not inspect.iscoroutinefunction(handler.run):
             self._instant.add(handler.kind)
+
+    @property
+    def served(self) -> list[str]:
+        """The kinds that have a handler here."""
+        return sorted(self._handlers)
+
+    def handler(self, kind: str) -> Handler:
+        return self._handlers[kind]
 
     def is_instant(self, kind: str) -> bool:
         """Whether the kind's handler never waits."""
         return kind in self._instant
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._handlers))
+        return iter(sorted(self._kinds))
 
     def __contains__(self, kind: str) -> bool:
-        return kind in self._handlers
+        return kind in self._kinds
 
-    def __getitem__(self, kind: str) -> Handler:
-        return self._handlers[kind]
+    def __getitem__(self, kind: str) -> Kind:
+        return self._kinds[kind]

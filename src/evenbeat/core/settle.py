@@ -85,6 +85,19 @@ def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> Verdict:
             return _skipped(claimed, outcome, now)
 
 
+def stop(error: str) -> Verdict:
+    """A job that its own rules cannot settle rests as failed, with no beat, until it is mended."""
+    return Verdict(
+        RunState.FAILED,
+        State.FAILED,
+        moves_cursor=True,
+        failure_streak=1,
+        is_dead=True,
+        error_class=ErrorClass.HANDLER_ERROR,
+        error=error,
+    )
+
+
 def _done(claimed: Claimed, outcome: Done, now: datetime) -> Verdict:
     # Nearly every run ends here, so it is made in one go: a `replace` takes 11 us, all this 20.
     course = _course(claimed, _End(RunState.COMPLETED, State.COMPLETED), now)
@@ -236,11 +249,12 @@ def _course(claimed: Claimed, end: _End, now: datetime) -> _Course:
 
 
 def _course_of_one_off(claimed: Claimed, end: _End) -> _Course:
-    if claimed.run.cause is not Cause.MANUAL:
+    run, cursor = claimed.run, claimed.next_beat_at
+    if run.beat_at is not None and (cursor is None or cursor <= run.beat_at):
         return _Course(end.last, moves_cursor=True)
-    if claimed.next_beat_at is None:
+    if cursor is None:
         return _Course(end.last)
-    # Run by hand ahead of its time: its own beat still comes.
+    # Run by hand ahead of its time, or owed from before an edit: its own beat still comes.
     return _Course(State.FAILED if end.is_dead else State.PENDING)
 
 

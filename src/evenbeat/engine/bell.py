@@ -11,8 +11,13 @@ from datetime import timedelta
 from typing import Any
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.store.clock import WAKE_CHANNEL
-from evenbeat.store.database import connect
+from evenbeat.observe import log
+from evenbeat.store import clock
+from evenbeat.store.database import Session, connect
+from evenbeat.store.route import Route
+
+# A connection that only listens never learns by itself that the network was cut.
+ASK_EVERY = 10.0
 
 
 class Bell:
@@ -35,22 +40,36 @@ class Bell:
             self._rung.clear()
 
 
-async def listen(url: str, bell: Bell) -> None:
+async def listen(route: Route, bell: Bell) -> None:
     """Ring the bell at every notification, on a connection that never holds a transaction.
 
-    Ends, by raising StoreUnavailable, only with the connection.
+    Ends, by raising StoreUnavailable, only with the connection. Behind a pooler there is nothing
+    to be heard: a notification goes to whoever has the server that once listened.
     """
-    connection: Any = await connect(url)
+    connection: Any = await connect(route)
     try:
+        if route.is_pooled:
+            log.get_logger().info(log.POLLING)
+            await connection.close()
+            await asyncio.Event().wait()
         closed = asyncio.Event()
         connection.add_termination_listener(closed_by(closed))
-        await connection.add_listener(WAKE_CHANNEL, bell.ring)
+        await connection.add_listener(clock.WAKE_CHANNEL, bell.ring)
         # Whatever was announced while nobody listened is found by looking.
         bell.ring()
-        await closed.wait()
+        while not await happens(closed, within=ASK_EVERY):
+            await clock.now(Session(connection, "database"))
         raise StoreUnavailable("the connection that listens was closed")
     finally:
         connection.terminate()
+
+
+async def happens(event: asyncio.Event, *, within: float) -> bool:
+    try:
+        async with asyncio.timeout(within):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def closed_by(closed: asyncio.Event) -> Callable[[object], None]:

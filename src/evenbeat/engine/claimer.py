@@ -4,12 +4,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from evenbeat.core.outcome import HandedBack
 from evenbeat.engine.bell import Bell
 from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.observe import failpoint
+from evenbeat.observe.metrics import Metrics
 from evenbeat.store import leases, nodes
 from evenbeat.store.database import Database
 from evenbeat.store.jobs import Definitions
@@ -20,8 +21,15 @@ from evenbeat.store.nodes import Lane
 LARGEST_CLAIM = 500
 # Something is due that cannot be had, since its row is locked: worth a pause, not a spin.
 DENIED = timedelta(milliseconds=50)
-# A statement whose answer was lost may still be under way; the server ends it after 30 seconds.
+# A statement whose answer was lost may still be under way: the server ends it after 4.5 seconds,
+# but lets its commit wait for a standby.
 LAST_DOUBT = 35.0
+# A claim that takes longer than this, and this for each job, steps over much that is gone.
+SLOW = 0.01
+SLOW_EACH = 0.0002
+# A slow look at all turns is made again after so many times what it took, but not later than that.
+LOOK_BACK_AFTER = 20
+LONGEST_LOOK_BACK = 10.0
 UNHEARD = HandedBack("the answer to the claim was lost")
 NOW = timedelta(0)
 
@@ -49,6 +57,7 @@ class Claimer:
         is_instant: Callable[[str], bool],
         on_grouped: Callable[[], None],
         check_interval: timedelta,
+        metrics: Metrics,
     ) -> None:
         self.bell = Bell()
         self._database = database
@@ -60,6 +69,7 @@ class Claimer:
         self._is_instant = is_instant
         self._on_grouped = on_grouped
         self._check_interval = check_interval
+        self._metrics = metrics
         self._definitions = Definitions()
         self._instant: list[Lane] = []
         self._waiting: list[Lane] = []
@@ -71,6 +81,10 @@ class Claimer:
         self._last_look_at: float | None = None
         # Even where there is always more to claim: else nobody hears of groups and new lanes.
         self._look_ahead_at = 0.0
+        # From which turn on there is something, by lane; turns before it are looked at now and
+        # then, since retries, priorities and runs that were handed back come with old ones.
+        self._turns: dict[int, datetime] = {}
+        self._look_back_at = 0.0
 
     async def find_lanes(self) -> None:
         """Claim, from now on, for whatever lanes this node serves."""
@@ -122,14 +136,20 @@ class Claimer:
             return 0
         failpoint.reach("before_claim")
         self._is_in_doubt = True
+        since, began = self._since(), time.monotonic()
         held = await claim(
             self._database,
             self._node_id,
             token=secrets.randbits(62),
             places=places,
             definitions=self._definitions,
+            since=since,
         )
         self._is_in_doubt = False
+        self._note_turns(held)
+        if since is None:
+            self._note_time(time.monotonic() - began, len(held))
+        self._metrics.count_claim(len(held))
         if held:
             failpoint.reach("claimed")
             self._busy = {each.lane_id for each in held}
@@ -142,12 +162,32 @@ class Claimer:
         lane_ids = [lane.id for lane in (*self._instant, *self._waiting)]
         longest = self._check_interval
         self._look_ahead_at = time.monotonic() + longest.total_seconds()
-        coming: NextDue = await leases.next_due(self._database, lane_ids, horizon=longest)
+        coming: NextDue = await leases.next_due(
+            self._database, lane_ids, horizon=longest, since=self._since()
+        )
         self._is_grouped_due = coming.grouped_in is not None and coming.grouped_in <= NOW
         if coming.lane_count != self._lane_count:
             await self.find_lanes()
             return NOW
         return min([*coming.waits(), longest])
+
+    def _since(self) -> leases.Turns | None:
+        """None: look at all turns."""
+        return None if time.monotonic() >= self._look_back_at else self._turns
+
+    def _note_turns(self, held: Sequence[Held]) -> None:
+        """What comes before the first of them was claimed, is held, or is not due."""
+        turns: dict[int, datetime] = {}
+        for each in held:
+            if each.turn_at is not None:
+                turns[each.lane_id] = min(each.turn_at, turns.get(each.lane_id, each.turn_at))
+        self._turns |= turns
+
+    def _note_time(self, took: float, count: int) -> None:
+        """After a look at all turns: when to make the next one."""
+        if took > SLOW + SLOW_EACH * count:
+            pause = min(took * LOOK_BACK_AFTER, LONGEST_LOOK_BACK)
+            self._look_back_at = time.monotonic() + pause
 
     async def disown(self) -> None:
         """Hand back what this node holds by the database's word and does not know of."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 from evenbeat.observe import failpoint, log
 from evenbeat.store import nodes
 from evenbeat.store.database import Session, connect
+from evenbeat.store.route import Route
 
 RECONNECT_AFTER = 0.5
 
@@ -20,9 +21,14 @@ class Keeper:
     """Keeps the lease until `stop`; calls `on_death`, from its thread, if the node is dead."""
 
     def __init__(
-        self, url: str, *, node_id: int, lease_duration: timedelta, on_death: Callable[[], object]
+        self,
+        route: Route,
+        *,
+        node_id: int,
+        lease_duration: timedelta,
+        on_death: Callable[[], object],
     ) -> None:
-        self._url = url
+        self._route = route
         self._node_id = node_id
         self._lease_duration = lease_duration
         self._on_death = on_death
@@ -47,12 +53,13 @@ class Keeper:
                     return
             except Exception as error:
                 # Without its keeper a node would lapse, and never learn that it is dead.
+                log.loop_failures["keeper"] += 1
                 log.get_logger().warning(log.LEASE_NOT_RENEWED, error=str(error))
                 await asyncio.to_thread(self._stopping.wait, RECONNECT_AFTER)
 
     async def _renew_until_stopped(self) -> bool:
         """False when the node was declared dead."""
-        connection = await connect(self._url)
+        connection = await connect(self._route)
         try:
             session = Session(connection, "database")
             while await nodes.renew(session, self._node_id, self._lease_duration):

@@ -7,22 +7,27 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 
 from evenbeat.config import Settings
+from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.handler import RunContext
 from evenbeat.core.model import Claimed
 from evenbeat.core.outcome import Failed
 from evenbeat.core.registry import Registry
 from evenbeat.engine import runner
 from evenbeat.engine.bell import listen
 from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
+from evenbeat.engine.janitor import Janitor
 from evenbeat.engine.keeper import Keeper
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.engine.toolbox import NodeToolbox
+from evenbeat.engine.underway import NODE_STOPS, UNWANTED, Underway
 from evenbeat.engine.usher import Usher
 from evenbeat.engine.warden import Warden
-from evenbeat.observe import failpoint, log
+from evenbeat.observe import failpoint, log, traces
+from evenbeat.observe.metrics import Metrics
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Broken, Held
@@ -33,20 +38,34 @@ BACK_OFF = 1.0
 LEAST_PATIENCE = 5.0
 # Claims run ahead of what is written by this much, so that neither waits for the other.
 MOST_UNWRITTEN = 1000
+# Threads that hang, on a node whose places are few.
+FEWEST_LINGERING = 10
 
 
 class Node:
     """One life of this process as a node. Once it is declared dead it needs a new one."""
 
     def __init__(
-        self, database: Database, registry: Registry, settings: Settings, node_id: int
+        self,
+        database: Database,
+        registry: Registry,
+        settings: Settings,
+        *,
+        node_id: int,
+        toolbox: NodeToolbox,
+        metrics: Metrics,
     ) -> None:
         self._database = database
         self._registry = registry
         self._settings = settings
         self.is_dead = asyncio.Event()
-        self._running: dict[int, asyncio.Task[None]] = {}
-        self._recorder = Recorder(database, self._on_recorded)
+        self._running: dict[int, Underway] = {}
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        # Runs that have ended by our word, while their handlers go on.
+        self._abandoned: set[Underway] = set()
+        self._toolbox = toolbox
+        self._recorder = Recorder(database, self._on_recorded, metrics)
         self._usher = Usher(database)
         self._claimer = Claimer(
             database,
@@ -58,14 +77,25 @@ class Node:
             is_instant=registry.is_instant,
             on_grouped=self._usher.bell.ring,
             check_interval=settings.check_interval,
+            metrics=metrics,
         )
+        metrics.watch_slots(busy=lambda: len(self._running), total=settings.concurrency)
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
+        self._janitor = Janitor(database, settings)
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
         await self._claimer.find_lanes()
-        async with asyncio.TaskGroup() as self._runs, asyncio.TaskGroup() as loops:
+        try:
+            await self._work(stopping)
+        finally:
+            # Nothing is left after a drain; cut off from the outside, there may be.
+            for run in self._running.values():
+                run.kill()
+
+    async def _work(self, stopping: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as loops:
             recording = loops.create_task(self._recorder.run())
             working = [
                 loops.create_task(forever("listener", self._listen)),
@@ -73,15 +103,19 @@ class Node:
                 loops.create_task(forever("reaper", self._reap_and_wait)),
                 loops.create_task(forever("usher", self._usher_and_wait)),
                 loops.create_task(forever("warden", self._watch_and_wait)),
+                loops.create_task(forever("janitor", self._tidy_and_wait)),
             ]
             await first_of(stopping, self.is_dead)
             for task in working:
                 task.cancel()
+            # A claim that was cut off is done or undone by the server only after a moment: what
+            # this node holds is known when that is over.
+            await asyncio.wait(working)
             await self._drain()
             recording.cancel()
 
     async def _listen(self) -> None:
-        await listen(self._database.url, self._claimer.bell)
+        await listen(self._database.route, self._claimer.bell)
 
     async def _claim_and_wait(self) -> None:
         await self._claimer.bell.wait(await self._claimer.turn())
@@ -101,19 +135,30 @@ class Node:
         await self._warden.turn()
         await asyncio.sleep(self._settings.check_interval.total_seconds())
 
+    async def _tidy_and_wait(self) -> None:
+        pause = await self._janitor.turn()
+        await asyncio.sleep(pause.total_seconds())
+
     def _is_served(self, lane: Lane) -> bool:
-        return lane.is_served_by(list(self._registry), self._settings.labels)
+        return lane.is_served_by(self._registry.served, self._settings.labels)
 
     def _room(self) -> Room:
         unwritten = len(self._recorder.in_hand) - len(self._running)
+        concurrency = self._settings.concurrency
+        # What lingers keeps its place, but never more than half of them: a job that hangs at every
+        # beat must not shut out all others.
+        taken = len(self._running) + min(self._lingering, concurrency // 2)
         return Room(
-            waiting=min(self._settings.concurrency - len(self._running), LARGEST_CLAIM),
+            waiting=min(concurrency - taken, LARGEST_CLAIM),
             # All or nothing: claims of a few jobs each cost as much as large ones.
             instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
         )
 
     def _start(self, batch: Sequence[Held]) -> None:
         ended: list[Ended] = []
+        # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
+        if log.shows_info():
+            tell_starts(batch)
         for held in batch:
             self._recorder.in_hand[held.run.id] = held
             if isinstance(held, Broken):
@@ -121,54 +166,66 @@ class Node:
             elif self._registry.is_instant(held.definition.kind):
                 ended.append(self._run_instantly(held))
             else:
-                task = self._runs.create_task(self._run(held))
-                self._running[held.run.id] = task
-                task.add_done_callback(partial(self._on_ended, held))
+                self._begin(held)
         if ended:
             self._recorder.add(*ended)
 
     def _run_instantly(self, claimed: Claimed) -> Ended:
         began = time.monotonic()
-        outcome = runner.run_instantly(claimed, self._registry)
+        context = RunContext(claimed, self._toolbox)
+        if traces.is_on():
+            with traces.processing(claimed) as span:
+                outcome = span.ended(runner.run_instantly(claimed, context, self._registry))
+        else:
+            outcome = runner.run_instantly(claimed, context, self._registry)
         return Ended(claimed, outcome, timedelta(seconds=time.monotonic() - began))
 
-    async def _run(self, claimed: Claimed) -> None:
-        failpoint.reach("before_handler")
-        log.get_logger().debug(
-            log.JOB_STARTED, job_id=str(claimed.uid), execution_number=claimed.run.number
-        )
-        began = time.monotonic()
-        outcome = await runner.run(claimed, self._registry)
-        spent = timedelta(seconds=time.monotonic() - began)
-        failpoint.reach("after_handler")
-        self._running.pop(claimed.run.id, None)
-        self._recorder.add(Ended(claimed, outcome, spent))
+    def _begin(self, claimed: Claimed) -> None:
+        grace, toolbox = self._settings.stop_grace, self._toolbox
+        run = Underway(claimed, grace=grace, toolbox=toolbox, on_ended=self._on_ended)
+        self._running[claimed.run.id] = run
+        self._is_idle.clear()
+        run.start(self._registry, self._on_gone)
+
+    def _on_ended(self, run: Underway, ended: Ended) -> None:
+        self._running.pop(ended.claimed.run.id, None)
+        if not self._running:
+            self._is_idle.set()
+        if run.is_abandoned:
+            self._abandoned.add(run)
+            log.get_logger().warning(
+                log.RUN_ABANDONED,
+                job_id=str(run.claimed.uid),
+                kind=run.claimed.definition.kind,
+                execution_number=run.claimed.run.number,
+                lingering=self._lingering,
+            )
+        self._recorder.add(ended)
         self._claimer.bell.ring()
 
-    def _on_ended(self, claimed: Claimed, task: asyncio.Task[None]) -> None:
-        """A task that was cancelled before its first step has told nobody of its end."""
-        if self._running.pop(claimed.run.id, None) is not None:
-            try:
-                task.result()
-            except asyncio.CancelledError as error:
-                self._recorder.add(Ended(claimed, runner.why_stopped(error), None))
+    def _on_gone(self, run: Underway) -> None:
+        self._abandoned.discard(run)
+
+    @property
+    def _lingering(self) -> int:
+        return len(self._abandoned) + self._toolbox.lingering
 
     def _stop(self, run_id: int) -> None:
         """Somebody wants this run stopped."""
-        task = self._running.get(run_id)
-        if task is not None:
-            task.cancel(runner.UNWANTED)
+        run = self._running.get(run_id)
+        if run is not None:
+            run.stop(UNWANTED)
 
     async def _drain(self) -> None:
         """Let runs finish for a while, hand back the rest, and see everything written."""
         patience = self._settings.drain_timeout.total_seconds()
-        if self._running and not self.is_dead.is_set():
-            await asyncio.wait(self._running.values(), timeout=patience)
-        left = list(self._running.values())
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
+        if not self.is_dead.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), patience)
+        for run in list(self._running.values()):
+            run.stop(NODE_STOPS)
+        # Within the grace of each: whatever its handler does, a run ends after that.
+        await self._is_idle.wait()
         try:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
@@ -176,7 +233,7 @@ class Node:
                 await self._claimer.disown()
         except (TimeoutError, StoreUnavailable) as error:
             # Whatever could not be written is found by those who bury this node.
-            log.get_logger().warning(log.LOOP_FAILED, loop="drain", error=str(error))
+            log.loop_failed("drain", error)
 
     def _on_recorded(self) -> None:
         self._claimer.bell.ring()
@@ -188,13 +245,23 @@ async def run(
     settings: Settings,
     stopping: asyncio.Event,
     on_joined: Callable[[], None] = lambda: None,
+    metrics: Metrics | None = None,
 ) -> None:
     """Be a node until `stopping` is set, through as many lives as it takes."""
+    log.get_logger().info(
+        log.SCHEDULER_STARTING,
+        check_interval=format_duration(settings.check_interval),
+        lock_duration=format_duration(settings.lease_duration),
+    )
+    # Threads that linger outlive the node that began them.
+    most_lingering = max(settings.concurrency, FEWEST_LINGERING)
+    toolbox = NodeToolbox(settings.secrets_dir, most_lingering)
+    counted = metrics or Metrics()
     while not stopping.is_set():
         try:
-            await live_once(database, registry, settings, stopping, on_joined)
+            await live_once(database, registry, settings, toolbox, stopping, on_joined, counted)
         except StoreUnavailable as error:
-            log.get_logger().warning(log.LOOP_FAILED, loop="node", error=str(error))
+            log.loop_failed("node", error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), BACK_OFF)
 
@@ -203,28 +270,30 @@ async def live_once(
     database: Database,
     registry: Registry,
     settings: Settings,
+    toolbox: NodeToolbox,
     stopping: asyncio.Event,
     on_joined: Callable[[], None],
+    metrics: Metrics,
 ) -> None:
-    await nodes.open_lanes(database, list(registry))
+    await nodes.open_lanes(database, registry.served)
     name = f"{socket.gethostname()}:{os.getpid()}"
     node_id = await nodes.join(
         database,
         name,
-        kinds=list(registry),
+        kinds=registry.served,
         labels=settings.labels,
         lease_duration=settings.lease_duration,
     )
-    node = Node(database, registry, settings, node_id)
+    node = Node(database, registry, settings, node_id=node_id, toolbox=toolbox, metrics=metrics)
     loop = asyncio.get_running_loop()
     keeper = Keeper(
-        database.url,
+        database.route,
         node_id=node_id,
         lease_duration=settings.lease_duration,
         on_death=lambda: loop.call_soon_threadsafe(node.is_dead.set),
     )
     keeper.start()
-    log.get_logger().info(log.NODE_JOINED, node=name, node_id=node_id, kinds=list(registry))
+    log.get_logger().info(log.NODE_JOINED, node=name, node_id=node_id, kinds=registry.served)
     on_joined()
     try:
         await node.live(stopping)
@@ -236,11 +305,24 @@ async def live_once(
     log.get_logger().info(log.NODE_LEFT, node=name, node_id=node_id)
 
 
+def tell_starts(batch: Sequence[Held]) -> None:
+    for held in batch:
+        definition = None if isinstance(held, Broken) else held.definition
+        log.get_logger().info(
+            log.JOB_STARTED,
+            job_id=str(held.uid),
+            kind=definition and definition.kind,
+            source_name=definition and (definition.labels.get("source_name") or definition.name),
+            retry_attempt=max(held.run.attempt - 1, 0),
+            execution_number=held.run.number,
+        )
+
+
 async def farewell(database: Database, node_id: int) -> None:
     try:
         await nodes.leave(database, node_id)
     except StoreUnavailable as error:
-        log.get_logger().warning(log.LOOP_FAILED, loop="farewell", error=str(error))
+        log.loop_failed("farewell", error)
 
 
 async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
@@ -250,8 +332,7 @@ async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
             await turn()
         except Exception as error:
             # That the database is away needs no stack trace, least of all once a second.
-            is_ours = not isinstance(error, StoreUnavailable)
-            log.get_logger().warning(log.LOOP_FAILED, loop=name, error=str(error), exc_info=is_ours)
+            log.loop_failed(name, error, with_trace=not isinstance(error, StoreUnavailable))
             await asyncio.sleep(BACK_OFF)
 
 

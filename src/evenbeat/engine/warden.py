@@ -13,7 +13,7 @@ LONG = timedelta(seconds=5)
 
 
 class Warden:
-    """Tucks away what has run for long; stops what a person wants stopped."""
+    """Tucks away what has run for long; stops what a person wants stopped or has taken away."""
 
     def __init__(
         self,
@@ -36,11 +36,20 @@ class Warden:
         await self._tuck()
         if not self._recorder.in_hand:
             return
-        unwanted = await leases.unwanted(self._database, self._node_id)
+        unwanted = await leases.unwanted(self._database, self._node_id) | await self._taken()
         # Told once: a second time would cut off whatever tidies up after the first.
         for run_id in unwanted - self._stopped:
             self._stop(run_id)
         self._stopped = unwanted
+
+    async def _taken(self) -> set[int]:
+        """Runs that were released: another node may have them in hand already.
+
+        Only of those that take long: of the others, their own end finds it out as soon.
+        """
+        in_hand = self._recorder.in_hand
+        long = [in_hand[run_id] for run_id in self._tucked if run_id in in_hand]
+        return await leases.taken(self._database, long) if long else set()
 
     async def _tuck(self) -> None:
         now, in_hand = time.monotonic(), self._recorder.in_hand

@@ -1,1 +1,1 @@
-"""How Evenbeat tells what it does: log events, defined once."""
+"""How Evenbeat tells what it does: log events, metrics and traces, defined once."""

@@ -18,6 +18,7 @@ STEPS = (
     "renewed",
     "marked_dead",
     "before_leave",
+    "before_housekeeping_commit",
 )
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 

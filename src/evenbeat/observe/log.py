@@ -5,6 +5,8 @@ The names are a fixed list, so that a person can search for them and a program c
 
 import logging
 import sys
+from collections import Counter
+from datetime import timedelta
 from typing import Any, Final
 
 import structlog
@@ -14,6 +16,7 @@ from evenbeat.config import Settings
 # The life of a process.
 STARTING: Final = "Evenbeat is starting"
 READY: Final = "Evenbeat is ready"
+WATCHED: Final = "Metrics can be read"
 STOPPING: Final = "Evenbeat is stopping"
 STOPPED: Final = "Evenbeat has stopped"
 MIGRATED: Final = "Migration applied"
@@ -28,20 +31,31 @@ POSTGRES_DIED: Final = "PostgreSQL died"
 POSTGRES_NOT_RESTARTED: Final = "PostgreSQL not restarted"
 
 # The life of a node.
+SCHEDULER_STARTING: Final = "Starting interval scheduler"
 NODE_JOINED: Final = "Node joined"
 NODE_LEFT: Final = "Node left"
 NODE_LOST: Final = "Node is dead, its runs are taken over"
+POLLING: Final = "Behind a pooler: polling, since no notification comes through"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
+HOUSEKEEPING_DONE: Final = "Housekeeping done"
+RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written without it"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"
-JOB_STARTED: Final = "Job started"
+JOB_CHANGED: Final = "Job changed"
+JOBS_CREATED: Final = "Jobs created"
+JOB_STARTED: Final = "Executing job"
 JOB_COMPLETED: Final = "Job completed successfully"
-JOB_FAILED: Final = "Job failed"
+JOB_FAILED: Final = "Job execution failed"
+LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
+# Requests.
+REQUEST_ANSWERED: Final = "Request answered"
 REQUEST_FAILED: Final = "Request failed"
+ANSWER_NOT_KEPT: Final = "Answer not kept: a repeated request will not be given it"
+KEYS_NOT_READ: Final = "Public keys not read, those known are used"
 
 # What uvicorn, asyncpg and asyncio have to say.
 LIBRARY_SAID: Final = "A library said"
@@ -93,6 +107,21 @@ class Libraries(logging.Handler):
         elif error is not None:
             fields["exc_info"] = error
         get_logger().log(record.levelno, LIBRARY_SAID, **fields)
+
+
+# By the name of the loop. Of the process, as the log is.
+loop_failures: Counter[str] = Counter()
+
+
+def loop_failed(loop: str, error: Exception, *, with_trace: bool = False) -> None:
+    """Tell that a turn of this loop failed, and count it: /metrics shows the count."""
+    loop_failures[loop] += 1
+    get_logger().warning(LOOP_FAILED, loop=loop, error=str(error), exc_info=with_trace)
+
+
+def seconds(length: timedelta | None) -> str | None:
+    """A measured duration, as in `2.5s`: to the millisecond, and always in one unit."""
+    return None if length is None else f"{round(length.total_seconds(), 3):.12g}s"
 
 
 def shows_info() -> bool:

@@ -1,14 +1,21 @@
 """The one clock: the database's, or in tests one that is set for every process at once."""
 
+import asyncio
 import time
 from datetime import datetime, timedelta
 
+from evenbeat.core.errors import StoreUnavailable
+from evenbeat.observe import log
 from evenbeat.store.database import Database, Session
 from evenbeat.store.statements import load
 
 SQL = load("clock")
 WAKE_CHANNEL = "evenbeat_wake"
 LONGEST_TRUST = 60.0
+# The longest `check_interval`: what is due later than that is found without being told of.
+SOON = timedelta(seconds=10)
+# A few milliseconds late for those who come at once, and their commits go side by side.
+PAUSE = 0.005
 
 
 async def now(session: Session) -> datetime:
@@ -43,6 +50,39 @@ class Watch:
 async def wake(session: Session) -> None:
     """Tell every node to look for due jobs."""
     await session.execute(SQL["wake"])
+
+
+class Waker:
+    """Wakes the nodes soon, once for all who asked meanwhile.
+
+    Nobody waits for it, since what it brings is a hint: it is the one task that belongs to no
+    node. There is one at a time, and whoever closes the database first lets it be `done`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._is_asked = False
+        self._waking: asyncio.Task[None] | None = None
+
+    def wake_soon(self) -> None:
+        self._is_asked = True
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.get_running_loop().create_task(self._wake())
+
+    async def done(self) -> None:
+        if self._waking is not None:
+            await self._waking
+
+    async def _wake(self) -> None:
+        while self._is_asked:
+            await asyncio.sleep(PAUSE)
+            # Whoever asks from here on may have committed too late for this one.
+            self._is_asked = False
+            try:
+                if self._database.is_open:
+                    await wake(self._database)
+            except StoreUnavailable as error:
+                log.get_logger().warning(log.LOOP_FAILED, loop="waker", error=str(error))
 
 
 async def install(database: Database) -> None:

@@ -2,26 +2,24 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
-import orjson
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.store.statements import Statement
+from evenbeat.store.availability import UNAVAILABLE, availability, is_spoilt, spoils_others
+from evenbeat.store.route import CONNECT_TIMEOUT, SQL, Route, driver
+from evenbeat.store.statements import Statement, load
 
-# asyncpg is only half typed: what is asked of it goes through a name that says so.
-driver: Any = asyncpg
+SAVEPOINTS = load("savepoints")
 
-# It has no TCP keepalive options: a cut network is noticed by these limits alone.
-CONNECT_TIMEOUT = 5.0
-COMMAND_TIMEOUT = 30.0
+# The server ends a statement first, where it can: then its outcome is known.
+COMMAND_TIMEOUT = 5.0
 SESSION = {
     "application_name": "evenbeat",
-    "statement_timeout": "30s",
-    "lock_timeout": "10s",
+    "statement_timeout": "4500ms",
+    "lock_timeout": "4s",
     "idle_in_transaction_session_timeout": "60s",
     "timezone": "UTC",
     "jit": "off",
@@ -38,78 +36,21 @@ ENGINE = {
 }
 PATIENT = {"statement_timeout": "0", "lock_timeout": "0"}
 
-UNAVAILABLE = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.DiskFullError,
-)
 
-
-@contextlib.contextmanager
-def availability() -> Generator[None]:
-    """Say StoreUnavailable where the driver says any of a dozen things."""
-    try:
-        yield
-    except UNAVAILABLE as error:
-        raise StoreUnavailable(f"the database does not answer: {reason(error)}") from error
-
-
-def reason(error: Exception) -> str:
-    """What the driver says, but for what it says about itself after a connection was lost."""
-    is_about_itself = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
-    if is_about_itself and not isinstance(error, ValueError):
-        return "the connection was lost"
-    return str(error) or "timed out"
-
-
-def place_of(url: str) -> str:
-    """` at HOST:PORT`, or nothing where a stray character might make a password look like one."""
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    if not place or "@" in parts.path + parts.query + parts.fragment:
-        return ""
-    return f" at {place}" if ":" in place.rpartition("]")[2] else f" at {place}:5432"
-
-
-async def connect(url: str, *, is_patient: bool = False) -> Any:
+async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
     """One connection with our limits and codecs; wrong credentials are StoreUnavailable too.
 
     A patient one waits as long as it takes: for migrations, whose work has no bound.
     """
+    route = Route(to) if isinstance(to, str) else to
     limits = SESSION | (PATIENT if is_patient else {})
-    try:
-        connection = await driver.connect(
-            url,
-            timeout=CONNECT_TIMEOUT,
-            command_timeout=None if is_patient else COMMAND_TIMEOUT,
-            server_settings=limits,
-        )
-    except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
-        raise StoreUnavailable(
-            f"cannot connect to the database{place_of(url)}: {reason(error)};"
-            " check EVENBEAT_DATABASE_URL"
-        ) from error
-    with availability():
-        await prepare(connection)
-    return connection
+    return await route.connect(limits, command_timeout=None if is_patient else COMMAND_TIMEOUT)
 
 
-async def prepare(connection: Any) -> None:
-    """JSON goes in and out as Python values."""
-    await connection.set_type_codec(
-        "jsonb",
-        schema="pg_catalog",
-        format="binary",
-        encoder=encode_json,
-        decoder=decode_json,
-    )
+def cut_off(connection: Any) -> None:
+    """End it here and now; the pool has let go of one that was lost by itself."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 async def leave_as_it_is(connection: object) -> None:
@@ -117,15 +58,6 @@ async def leave_as_it_is(connection: object) -> None:
 
     The driver's own way of undoing costs a round trip after every statement.
     """
-
-
-def encode_json(value: Any) -> bytes:
-    """As jsonb travels: a version, then the text."""
-    return b"\x01" + orjson.dumps(value)
-
-
-def decode_json(data: bytes) -> Any:
-    return orjson.loads(data[1:])
 
 
 class Session:
@@ -158,6 +90,39 @@ class Session:
         return int(count) if count.isdecimal() else 0
 
 
+@contextlib.asynccontextmanager
+async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
+    """A transaction on a connection that is in none."""
+    with availability():
+        transaction = connection.transaction()
+        await transaction.start()
+    try:
+        yield Session(connection, clock)
+    except BaseException as error:
+        # A lost connection rolls back by itself; what went wrong first is what counts.
+        if not is_spoilt(error):
+            with contextlib.suppress(*UNAVAILABLE):
+                await transaction.rollback()
+        raise
+    with availability():
+        await transaction.commit()
+
+
+@contextlib.asynccontextmanager
+async def part_of_transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
+    """A part of the transaction that is under way, however it was begun: what fails undoes no
+    more than the part."""
+    session = Session(connection, clock)
+    await session.execute(SAVEPOINTS["begin_part"])
+    try:
+        yield session
+    except BaseException:
+        with contextlib.suppress(StoreUnavailable):
+            await session.execute(SAVEPOINTS["undo_part"])
+        raise
+    await session.execute(SAVEPOINTS["keep_part"])
+
+
 class Database(Session):
     """A pool of connections. `open` it before use; every statement is one transaction."""
 
@@ -168,26 +133,25 @@ class Database(Session):
         clock: str = "database",
         pool_size: int = 10,
         is_for_engine: bool = False,
+        pooler: str = "auto",
     ) -> None:
         self.url = url
         self.clock = clock
+        self.route = Route(url, pooler)
         self._pool_size = pool_size
         self._settings = SESSION | (ENGINE if is_for_engine else {})
         super().__init__(None, clock)
 
     async def open(self) -> None:
         # One connection first: a wrong URL is told at once and in one line.
-        await (await connect(self.url)).close()
+        await (await connect(self.route)).close()
         with availability():
             self._runner = await driver.create_pool(
                 self.url,
                 min_size=1,
                 max_size=self._pool_size,
-                init=prepare,
+                connect=self._connect,
                 reset=leave_as_it_is,
-                timeout=CONNECT_TIMEOUT,
-                command_timeout=COMMAND_TIMEOUT,
-                server_settings=self._settings,
             )
 
     async def close(self) -> None:
@@ -199,27 +163,64 @@ class Database(Session):
             self._runner.terminate()
         self._runner = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._runner is not None
+
+    async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
+        async with self._session() as session:
+            return await session.fetch(statement, **given)
+
+    async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
+        async with self._session() as session:
+            return await session.fetch_row(statement, **given)
+
+    async def execute(self, statement: Statement, **given: Any) -> int:
+        async with self._session() as session:
+            return await session.execute(statement, **given)
+
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Session]:
-        async with self.connection() as connection:
-            with availability():
-                transaction = connection.transaction()
-                await transaction.start()
-            try:
-                yield Session(connection, self.clock)
-            except BaseException:
-                # A lost connection rolls back by itself; what went wrong first is what counts.
-                with contextlib.suppress(*UNAVAILABLE):
-                    await transaction.rollback()
-                raise
-            with availability():
-                await transaction.commit()
+        async with (
+            self.connection() as connection,
+            transaction_on(connection, self.clock) as session,
+        ):
+            if self.route.is_pooled:
+                names, values = list(self._settings), list(self._settings.values())
+                await session.execute(SQL["apply_settings"], names=names, values=values)
+            yield session
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Any]:
+        # Where one is at hand nothing is waited for, and a timer would cost 40 µs a statement.
+        longest = None if self._runner.get_idle_size() else CONNECT_TIMEOUT
         with availability():
-            connection = await self._runner.acquire(timeout=CONNECT_TIMEOUT)
+            connection = await self._runner.acquire(timeout=longest)
         try:
             yield connection
+        except (StoreUnavailable, *UNAVAILABLE) as error:
+            if is_spoilt(error):
+                # One that was closed under us has left the pool already, and says so.
+                with contextlib.suppress(asyncpg.InterfaceError):
+                    connection.terminate()
+            if spoils_others(error):
+                await self._runner.expire_connections()
+            raise
         finally:
             await self._runner.release(connection)
+
+    @contextlib.asynccontextmanager
+    async def _session(self) -> AsyncGenerator[Session]:
+        """For one statement, which is a transaction by itself.
+
+        Behind a pooler it needs one around it, that brings our settings along.
+        """
+        if self.route.is_pooled:
+            async with self.transaction() as session:
+                yield session
+        else:
+            async with self.connection() as connection:
+                yield Session(connection, self.clock)
+
+    async def _connect(self, *_: object, **__: object) -> Any:
+        return await self.route.connect(self._settings, command_timeout=COMMAND_TIMEOUT)

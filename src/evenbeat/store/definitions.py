@@ -27,10 +27,15 @@ def columns(definition: Definition) -> dict[str, Any]:
         "group_key": definition.group and definition.group.key,
         "group_limit": definition.group and definition.group.job_limit,
         "runs_on": sorted(set(definition.runs_on)),
+        "wording": definition.wording,
     }
 
 
-def from_row(row: asyncpg.Record) -> Definition:
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
     return Definition(
         name=row["name"],
         kind=row["kind"],
@@ -41,6 +46,7 @@ def from_row(row: asyncpg.Record) -> Definition:
         priority=row["priority"],
         group=group_from(row),
         runs_on=tuple(row["runs_on"]),
+        wording=row["wording"],
     )
 
 
@@ -55,7 +61,7 @@ def policy_of(text: bytes) -> Policy:
     return decode_policy(orjson.loads(text))
 
 
-def group_from(row: asyncpg.Record) -> Group | None:
+def group_from(row: Mapping[str, Any] | asyncpg.Record) -> Group | None:
     """The job's side of its group; what the group allows is the group's own row."""
     key = row["group_key"]
     return None if key is None else Group(key, job_limit=row["group_limit"])

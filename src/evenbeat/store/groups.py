@@ -1,7 +1,7 @@
 """Groups: made by their first job, looked at and changed by people, emptied by the engine."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -30,8 +30,22 @@ class StoredGroup:
 
 async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
     """The group of this key; made with these limits if there is none yet."""
-    await session.execute(SQL["ensure"], key=key, **limits_of(group))
+    await ensure_all(session, [replace(group, key=key)])
     return await by_key(session, key)
+
+
+async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, int]:
+    """The ids of these groups by key; made with these limits where there are none yet."""
+    keys, limits = [group.key for group in named], [limits_of(group) for group in named]
+    await session.execute(
+        SQL["ensure"],
+        keys=keys,
+        max_running=[each["max_running"] for each in limits],
+        paces=[each["pace"] for each in limits],
+        bursts=[each["burst"] for each in limits],
+    )
+    rows = await session.fetch(SQL["ids"], keys=keys)
+    return {row["key"]: row["id"] for row in rows}
 
 
 async def by_key(session: Session, key: str) -> StoredGroup:

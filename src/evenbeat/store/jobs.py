@@ -1,20 +1,22 @@
 """Jobs: written by people, read by everyone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
+import orjson
 
 from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
-from evenbeat.core.model import Definition, Job, Pulse, State
+from evenbeat.core.model import Definition, Job, Pulse
 from evenbeat.store import definitions
-from evenbeat.store.codes import CODE_OF_STATE, STATES
+from evenbeat.store.codes import CAUSES, STATES
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
 SQL = load("jobs")
+LISTING = load("listing")
 # Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
 MOST_REMEMBERED = 50_000
 # What reading a definition raises that this version did not write, or that somebody edited.
@@ -33,42 +35,46 @@ Known = tuple[UUID, Definition] | Unreadable
 NOWHERE = Unreadable("there is a pulse, but no job")
 
 
-async def insert(
-    session: Session,
-    definition: Definition,
-    *,
-    uid: UUID,
-    state: State,
-    first_beat: datetime,
-    group_id: int | None = None,
-    wakes: bool = False,
-) -> bool:
-    """False: nothing was stored, since the job's lane is not open."""
-    try:
-        born = await session.fetch_value(
-            SQL["insert"],
-            uid=uid,
-            state=CODE_OF_STATE[state],
-            next_beat_at=first_beat,
-            group_id=group_id,
-            wakes=wakes,
-            **definitions.columns(definition),
-        )
-    except asyncpg.UniqueViolationError:
-        raise Conflict(f"there is a job named {definition.name!r} already") from None
-    return born is not None
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job as somebody who acts on it finds it; its definition need not make sense."""
+
+    id: int
+    uid: UUID
+    name: str | None
+    version: int
+    pulse: Pulse
+    known: Definition | Unreadable
+
+    @property
+    def definition(self) -> Definition | None:
+        return None if isinstance(self.known, Unreadable) else self.known
 
 
-async def by_uid(session: Session, uid: UUID) -> Job:
-    row = await session.fetch_row(SQL["by_uid"], uid=uid)
+async def by_uid(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
+    row = await session.fetch_row(LISTING["by_uids"], uids=[uid], with_deleted=with_deleted)
     if row is None:
         raise NotFound(f"no job {uid}")
-    return job_from(row)
+    return job_from(unfolded(row))
 
 
-async def cancel(session: Session, job_id: int) -> bool:
-    """False: its state does not allow it."""
-    return await session.fetch_value(SQL["cancel"], job_id=job_id) is not None
+async def id_of(session: Session, uid: UUID) -> int:
+    """Its key, whether it is deleted or not."""
+    found = await session.fetch_value(SQL["id_of"], uid=uid)
+    if found is None:
+        raise NotFound(f"no job {uid}")
+    return found
+
+
+async def by_name(session: Session, name: str) -> Job | None:
+    uid = await session.fetch_value(SQL["uid_of_name"], name=name)
+    return None if uid is None else await by_uid(session, uid)
+
+
+async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
+    """These jobs as they are now, in the order of their ids; one that is gone is left out."""
+    rows = await session.fetch(LISTING["by_uids"], uids=list(uids), with_deleted=False)
+    return [standing_from(unfolded(row)) for row in rows]
 
 
 class Definitions:
@@ -95,7 +101,9 @@ class Definitions:
         return known and known[0]
 
 
-def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable:
+def definition_from(
+    row: Mapping[str, Any] | asyncpg.Record,
+) -> tuple[UUID, Definition] | Unreadable:
     try:
         return row["uid"], definitions.from_row(row)
     except NONSENSE as error:
@@ -103,11 +111,14 @@ def definition_from(row: asyncpg.Record) -> tuple[UUID, Definition] | Unreadable
         return Unreadable(why, row["uid"])
 
 
-def job_from(row: asyncpg.Record) -> Job:
+def job_from(row: Mapping[str, Any]) -> Job:
+    known = definition_from(row)
+    if isinstance(known, Unreadable):
+        raise Conflict(f"job {row['uid']}: {known.error}; edit or delete it")
     return Job(
         id=row["id"],
         uid=row["uid"],
-        definition=definitions.from_row(row),
+        definition=known[1],
         pulse=pulse_from(row),
         version=row["version"],
         created_at=row["created_at"],
@@ -115,7 +126,24 @@ def job_from(row: asyncpg.Record) -> Job:
     )
 
 
-def pulse_from(row: asyncpg.Record) -> Pulse:
+def unfolded(row: asyncpg.Record) -> dict[str, Any]:
+    """The row with its JSON read; whatever codec the connection has, a uid is a UUID."""
+    return {**row, **orjson.loads(row["written"]), "uid": UUID(str(row["uid"]))}
+
+
+def standing_from(row: Mapping[str, Any]) -> Standing:
+    known = definition_from(row)
+    return Standing(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        version=row["version"],
+        pulse=pulse_from(row),
+        known=known if isinstance(known, Unreadable) else known[1],
+    )
+
+
+def pulse_from(row: Mapping[str, Any]) -> Pulse:
     return Pulse(
         state=STATES[row["state"]],
         next_beat_at=row["next_beat_at"],
@@ -129,4 +157,14 @@ def pulse_from(row: asyncpg.Record) -> Pulse:
         lost_streak=row["lost_streak"],
         attempt=row["attempt"],
         run_number=row["run_number"],
+        resting=STATES[row["resting"]],
+        wanted=STATES.get(row["wanted"]),
+        cause=CAUSES.get(row["cause"]),
+        beat_at=row["beat_at"],
+        manual_attempt=row["manual_attempt"],
+        runs_so_far=row["beat_count"],
+        last_started_at=row["last_started_at"],
+        last_finished_at=row["last_finished_at"],
+        last_error=row["last_error"],
+        node=row["node"],
     )

@@ -1,8 +1,8 @@
 """Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -13,10 +13,13 @@ from evenbeat.core.settle import Verdict
 from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, CODE_OF_STATE
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Definitions, Unreadable
+from evenbeat.store.route import Json
 from evenbeat.store.statements import load
 
 SQL = load("leases")
 MILLISECOND = timedelta(milliseconds=1)
+# By lane: from which turn on to look.
+Turns = Mapping[int, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Broken:
     plan_version: int
     error: str
     lane_id: int = 0
+    turn_at: datetime | None = field(default=None, compare=False)
 
 
 Held = Claimed | Broken
@@ -78,6 +82,7 @@ class Claim(Protocol):
         token: int,
         places: Mapping[int, int],
         definitions: Definitions,
+        since: Turns | None = None,
     ) -> list[Held]: ...
 
 
@@ -88,14 +93,16 @@ async def claim_due(
     token: int,
     places: Mapping[int, int],
     definitions: Definitions,
+    since: Turns | None = None,
 ) -> list[Held]:
-    """Take due jobs that are in no group: at most so many of each lane."""
+    """Take due jobs that are in no group: at most so many of each lane, from a turn on."""
     rows = await database.fetch(
         SQL["claim_due"],
         node_id=node_id,
         token=token,
         lane_ids=list(places),
         places=list(places.values()),
+        since=[(since or {}).get(lane) for lane in places],
     )
     return await with_definitions(database, [(row, token) for row in rows], definitions)
 
@@ -107,8 +114,12 @@ async def claim_grouped(
     token: int,
     places: Mapping[int, int],
     definitions: Definitions,
+    since: Turns | None = None,
 ) -> list[Held]:
-    """Take due jobs of groups with room, and park those for which there is none."""
+    """Take due jobs of groups with room, and park those for which there is none.
+
+    Of any turn, whatever is said: those that were parked come back with an old one.
+    """
     lanes, most = list(places), sum(places.values())
     # Looking at a few more than there are places parks those that stand in the way.
     look = most + 100
@@ -134,8 +145,21 @@ async def in_hand(session: Session, node_id: int) -> list[Held]:
     return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
 
 
-async def next_due(session: Session, lane_ids: Sequence[int], *, horizon: timedelta) -> NextDue:
-    row = await session.fetch_row(SQL["next_due"], lane_ids=list(lane_ids), horizon=horizon)
+async def leased(session: Session, job_ids: Sequence[int]) -> list[Held]:
+    """The runs that these jobs have in hand, on whatever node."""
+    rows = await session.fetch(SQL["leased"], job_ids=list(job_ids))
+    return await with_definitions(session, [(row, row["token"]) for row in rows], Definitions())
+
+
+async def next_due(
+    session: Session, lane_ids: Sequence[int], *, horizon: timedelta, since: Turns | None = None
+) -> NextDue:
+    row = await session.fetch_row(
+        SQL["next_due"],
+        lane_ids=list(lane_ids),
+        since=[(since or {}).get(lane) for lane in lane_ids],
+        horizon=horizon,
+    )
     ungrouped, grouped, lane_count = row or (None, None, 0)
     return NextDue(in_seconds(ungrouped), in_seconds(grouped), lane_count)
 
@@ -159,11 +183,40 @@ async def unwanted(session: Session, node_id: int) -> set[int]:
     return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
 
 
+async def taken(session: Session, held: Sequence[Held]) -> set[int]:
+    """Which of these runs are not ours any more."""
+    rows = await session.fetch(
+        SQL["taken"],
+        job_ids=[each.id for each in held],
+        tokens=[each.run.token for each in held],
+        run_ids=[each.run.id for each in held],
+    )
+    return {row["run_id"] for row in rows}
+
+
 async def complete(session: Session, batch: Sequence[Settled]) -> Written:
     """Write how these runs ended."""
     ordered = sorted(batch, key=lambda settled: settled.claimed.id)
     row = await session.fetch_row(SQL["complete"], **arrays(ordered))
     return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
+
+
+async def unlocked(session: Session, job_ids: Sequence[int]) -> set[int]:
+    """Which of these jobs nobody holds in an open transaction."""
+    rows = await session.fetch(SQL["unlocked"], job_ids=list(job_ids))
+    return {row["id"] for row in rows}
+
+
+async def already_written(session: Session, batch: Sequence[Settled]) -> frozenset[int]:
+    """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
+    rows = await session.fetch(SQL["ends"], run_ids=[each.claimed.run.id for each in batch])
+    ends = {(row["id"], row["job_id"], row["state"], row["error_class"]) for row in rows}
+    return frozenset(each.claimed.run.id for each in batch if end_of(each) in ends)
+
+
+def end_of(settled: Settled) -> tuple[int, int, bytes, str | None]:
+    held, verdict = settled.claimed, settled.verdict
+    return held.run.id, held.id, CODE_OF_RUN_STATE[verdict.run_state], verdict.error_class
 
 
 async def with_definitions(
@@ -178,7 +231,15 @@ async def with_definitions(
 def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | Unreadable) -> Held:
     run = open_run_from(row, token)
     if isinstance(known, Unreadable):
-        return Broken(row["id"], known.uid, run, row["plan_version"], known.error, row["lane_id"])
+        return Broken(
+            id=row["id"],
+            uid=known.uid,
+            run=run,
+            plan_version=row["plan_version"],
+            error=known.error,
+            lane_id=row["lane_id"],
+            turn_at=row.get("turn_at"),
+        )
     uid, definition = known
     return Claimed(
         id=row["id"],
@@ -191,6 +252,7 @@ def held_from(row: asyncpg.Record, token: int, known: tuple[UUID, Definition] | 
         failure_streak=row["failure_streak"],
         lost_streak=row["lost_streak"],
         lane_id=row["lane_id"],
+        turn_at=row.get("turn_at"),
     )
 
 
@@ -256,7 +318,7 @@ def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list
         "error_classes": sparse(each.error_class for each in verdicts),
         "errors": sparse(each.error for each in verdicts),
         "stack_traces": sparse(each.stack_trace for each in verdicts),
-        "results": sparse(each.result for each in verdicts),
+        "results": sparse(None if each.result is None else Json(each.result) for each in verdicts),
         "items_crawled": sparse(each.items_crawled or None for each in verdicts),
         "items_indexed": sparse(each.items_indexed or None for each in verdicts),
         "reasons": sparse(each.reason for each in verdicts),
@@ -279,7 +341,7 @@ def uncounted(held: Held, verdict: Verdict) -> int | None:
 def sparse(values: Iterable[Any]) -> list[Any]:
     """These values, or none at all where each is None: unnest pads with nulls."""
     made = list(values)
-    return made if any(value is not None for value in made) else []
+    return [] if made.count(None) == len(made) else made
 
 
 def unusual_run_states(verdicts: Sequence[Verdict]) -> list[RunState]:

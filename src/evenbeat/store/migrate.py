@@ -16,7 +16,8 @@ import asyncpg
 
 from evenbeat.core.errors import MigrationFailed
 from evenbeat.observe import log
-from evenbeat.store.database import Session, availability, connect
+from evenbeat.store.availability import availability
+from evenbeat.store.database import Session, connect
 from evenbeat.store.statements import load
 
 SQL = load("migrations")

@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import asyncpg
 
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
@@ -37,6 +39,60 @@ async def join(
         labels=list(labels),
         lease_seconds=lease_duration.total_seconds(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node as it is kept: alive, draining or dead."""
+
+    id: int
+    name: str
+    kinds: tuple[str, ...]
+    labels: tuple[str, ...]
+    joined_at: datetime
+    seen_at: datetime
+    alive_until: datetime
+    draining_at: datetime | None
+    dead_at: datetime | None
+    is_alive: bool
+    running: int
+
+    @property
+    def status(self) -> str:
+        if not self.is_alive:
+            return "dead"
+        return "draining" if self.draining_at else "alive"
+
+
+async def all_of_them(session: Session, *, dead: int) -> list[StoredNode]:
+    """Those that live, and the last so many that died."""
+    return [node_from(row) for row in await session.fetch(SQL["all"], dead=dead)]
+
+
+async def drain(session: Session, node_id: int, *, is_draining: bool) -> bool:
+    """False: there is no such living node."""
+    return bool(await session.execute(SQL["drain"], node_id=node_id, is_draining=is_draining))
+
+
+def node_from(row: asyncpg.Record) -> StoredNode:
+    return StoredNode(
+        id=row["id"],
+        name=row["name"],
+        kinds=tuple(row["kinds"]),
+        labels=tuple(row["labels"]),
+        joined_at=row["joined_at"],
+        seen_at=row["seen_at"],
+        alive_until=row["alive_until"],
+        draining_at=row["draining_at"],
+        dead_at=row["dead_at"],
+        is_alive=row["is_alive"],
+        running=row["running"],
+    )
+
+
+async def last_seen_at(session: Session) -> datetime | None:
+    """When any node was last heard of."""
+    return await session.fetch_value(SQL["last_seen_at"])
 
 
 async def renew(session: Session, node_id: int, lease_duration: timedelta) -> bool:

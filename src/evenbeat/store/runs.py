@@ -5,6 +5,8 @@ from uuid import UUID
 
 import asyncpg
 
+from evenbeat.core.errors import NotFound
+from evenbeat.core.ids import run_uid
 from evenbeat.core.model import ErrorClass, Run
 from evenbeat.store.codes import CAUSES, RUN_STATES
 from evenbeat.store.database import Session
@@ -14,14 +16,29 @@ SQL = load("runs")
 
 
 async def page(
-    session: Session, job_id: int, job_uid: UUID, *, limit: int, offset: int
+    session: Session,
+    job_id: int,
+    job_uid: UUID,
+    *,
+    limit: int,
+    offset: int,
+    with_skipped: bool = True,
 ) -> list[Run]:
-    rows = await session.fetch(SQL["page"], job_id=job_id, limit=limit, offset=offset)
+    rows = await session.fetch(
+        SQL["page"], job_id=job_id, limit=limit, offset=offset, with_skipped=with_skipped
+    )
     return [run_from(row, job_uid) for row in rows]
 
 
-async def count(session: Session, job_id: int) -> int:
-    return await session.fetch_value(SQL["count"], job_id=job_id)
+async def count(session: Session, job_id: int, *, with_skipped: bool = True) -> int:
+    return await session.fetch_value(SQL["count"], job_id=job_id, with_skipped=with_skipped)
+
+
+async def by_id(session: Session, run_id: int) -> Run:
+    row = await session.fetch_row(SQL["by_id"], run_id=run_id)
+    if row is None:
+        raise NotFound(f"no run {run_uid(run_id)}")
+    return run_from(row, row["job_uid"])
 
 
 def run_from(row: asyncpg.Record, job_uid: UUID) -> Run:

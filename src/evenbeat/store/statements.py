@@ -2,7 +2,8 @@
 
 A file holds statements under headers `-- name: claim_due`. In a statement `:limit` is a
 parameter and `:now` is the clock: `statement_timestamp()` or, in tests, a clock that is set.
-Every file also runs in psql as it stands, with \\set for its parameters.
+What several statements of a file share stands once under `-- fragment: matches`, and is put in
+where they say `:matches`. Every file also runs in psql as it stands, with \\set for these names.
 """
 
 import re
@@ -14,7 +15,7 @@ from importlib import resources
 # range can be made of it, and the due query read every entry of its index.
 CLOCKS = {"database": "statement_timestamp()", "set": "evenbeat_clock.now()"}
 
-HEADER = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
 # What must not be searched for parameters comes first: comments, quoted text, casts.
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|::|:(?P<name>[a-z_]+)")
 
@@ -48,9 +49,23 @@ def numbered(statement: Statement, clock: str) -> str:
 
 
 def parse(text: str) -> dict[str, Statement]:
+    names, fragments = sections(text)
+    return {name: statement(name, filled_in(body, fragments)) for name, body in names.items()}
+
+
+def sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The bodies of the statements and of the fragments, by name."""
+    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     _, *parts = HEADER.split(text)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: statement(name, body) for name, body in pairs}
+    for sort, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        found[sort][name] = body.strip()
+    return found["name"], found["fragment"]
+
+
+def filled_in(body: str, fragments: dict[str, str]) -> str:
+    """The text with its fragments, which may hold others."""
+    filled = TOKEN.sub(lambda token: fragments.get(token["name"] or "", token[0]), body)
+    return filled if filled == body else filled_in(filled, fragments)
 
 
 def statement(name: str, body: str) -> Statement:
@@ -64,5 +79,22 @@ def statement(name: str, body: str) -> Statement:
 @cache
 def load(file: str) -> dict[str, Statement]:
     """The statements of sql/<file>.sql by name."""
+    return parse(read(file))
+
+
+@cache
+def variants(file: str, name: str, slot: str) -> dict[str, Statement]:
+    """One statement once for each fragment `<slot>_…`, put in where it says `:<slot>`."""
+    names, fragments = sections(read(file))
+    return {
+        each.removeprefix(f"{slot}_"): statement(
+            name, filled_in(filled_in(names[name], {slot: text}), fragments)
+        )
+        for each, text in fragments.items()
+        if each.startswith(f"{slot}_")
+    }
+
+
+def read(file: str) -> str:
     path = resources.files("evenbeat.store") / "sql" / f"{file}.sql"
-    return parse(path.read_text(encoding="utf-8"))
+    return path.read_text(encoding="utf-8")

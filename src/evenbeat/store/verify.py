@@ -10,8 +10,9 @@ from typing import Any
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.model import Cause, Policy
 from evenbeat.core.timetable import Timetable
+from evenbeat.store.availability import availability
 from evenbeat.store.codes import CAUSES
-from evenbeat.store.database import Database, Session, availability, connect
+from evenbeat.store.database import Database, Session, connect
 from evenbeat.store.statements import load
 
 SQL = load("verify")
@@ -107,7 +108,7 @@ class Snapshot:
 @contextlib.asynccontextmanager
 async def snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
     """On a connection of its own, that has all the time it needs and writes nothing."""
-    connection = await connect(database.url, is_patient=True)
+    connection = await connect(database.route, is_patient=True)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             yield Snapshot(connection, database.clock, grace)

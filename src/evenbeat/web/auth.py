@@ -1,62 +1,127 @@
 """Sign-in: who asks, and what they may do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
-from evenbeat.config import Settings
+from evenbeat.app import Evenbeat
+from evenbeat.config import is_loopback
+from evenbeat.core.access import Role
 from evenbeat.core.errors import NotPermitted, NotSignedIn
-from evenbeat.web.tokens import Role, read_token, secret_of
+from evenbeat.web.envelope import request_id_of
+from evenbeat.web.person import Person
+from evenbeat.web.rates import Rates, neighbourhood
+from evenbeat.web.tokens import Reader
 
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Whoever asks."""
-
-    name: str
-    role: Role
+# Of good tokens there are many requests, of bad ones a person makes a few.
+STRANGERS_SHARE = 0.1
 
 
 class Gate:
-    """Lets people in who bring a good token."""
+    """Lets people in who bring a good token, as often as they may come."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._is_open = settings.auth == "off"
-        self._secret = "" if self._is_open else secret_of(settings)
+    def __init__(self, app: Evenbeat) -> None:
+        settings = app.settings
+        self._app = app
+        self._reader = None if settings.auth == "off" else Reader(settings)
+        rate = settings.rate_limit
+        self._callers = Rates(rate) if rate else None
+        self._strangers = Rates(rate * STRANGERS_SHARE, "failed sign-ins") if rate else None
 
-    def admit(self, authorization: str | None) -> Person:
-        if self._is_open:
+    async def admit(self, request: Request) -> Person:
+        try:
+            person = await self._identify(request)
+        except NotSignedIn:
+            self._count_stranger(request)
+            raise
+        if self._callers is not None:
+            request.state.allowance = self._callers.take(f"{person.token_id or ''}:{person.name}")
+        return replace(person, request_id=request_id_of(request))
+
+    async def _identify(self, request: Request) -> Person:
+        if self._reader is None:
+            refuse_other_sites(request)
             return Person("anyone", Role.ADMIN)
-        scheme, _, token = (authorization or "").partition(" ")
-        if not token:
-            raise NotSignedIn("missing authorization")
-        if scheme.lower() != "bearer":
+        person = await self._reader.read(bearer_of(request))
+        if person.token_id is not None and await self._app.tokens.is_revoked(person.token_id):
             raise NotSignedIn("invalid token")
-        return person_of(read_token(token, self._secret))
+        return person
+
+    def _count_stranger(self, request: Request) -> None:
+        """After the token was checked: whoever shares the address gets in with a good one."""
+        if self._strangers is not None:
+            address = request.client.host if request.client else ""
+            self._strangers.take(neighbourhood(address))
 
 
-def person_of(claims: dict[str, Any]) -> Person:
-    # Tokens made for the interval scheduler carry no role; their bearers could do everything
-    # but administrate.
+def bearer_of(request: Request) -> str:
+    """The token of the one header it may come in: a query is in every log on its way."""
+    given = [value for value in request.headers.getlist("authorization") if value.strip()]
+    if len(given) > 1:
+        raise NotSignedIn("invalid token")
+    scheme, _, token = (given or [""])[0].partition(" ")
+    if not token.strip():
+        raise NotSignedIn("missing authorization")
+    if scheme.lower() != "bearer":
+        raise NotSignedIn("invalid token")
+    return token.strip(" ")
+
+
+def refuse_other_sites(request: Request) -> None:
+    """Without tokens, any page in the user's browser could ask in their name.
+
+    A page of another site says so in `Origin`; one that has its own name lead to this machine
+    says that name in `Host`.
+    """
+    host, origin = request.headers.get("host", ""), request.headers.get("origin")
+    is_ours = origin in (None, f"http://{host}", f"https://{host}")
     try:
-        role = Role(claims.get("role", Role.OPERATOR))
+        is_here = is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
-        raise NotSignedIn("invalid token") from None
-    return Person(str(claims.get("sub", "unknown")), role)
+        is_here = False
+    if not is_here or not is_ours:
+        raise NotPermitted("auth is off: only requests from this machine's own pages are answered")
 
 
-def signed_in(request: Request) -> Person:
-    gate: Gate = request.app.state.gate
-    return gate.admit(request.headers.get("authorization"))
+async def signed_in(request: Request) -> Person:
+    """Whoever asks, found out once for each request."""
+    known: Person | None = getattr(request.state, "person", None)
+    if known is None:
+        gate: Gate = request.app.state.gate
+        known = request.state.person = await gate.admit(request)
+    return known
+
+
+# For routes that write down who did it: `.name`, `.role`, `.token_id`, `.request_id`.
+Caller = Annotated[Person, Depends(signed_in)]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Who may use an operation: whoever has the role or a higher one; None: everyone."""
+
+    role: Role | None
+
+    async def __call__(self, request: Request) -> None:
+        if self.role is None:
+            return
+        (await signed_in(request)).check(self.role)
 
 
 def needs(role: Role) -> Any:
     """A dependency for routes: whoever asks must have this role or a higher one."""
+    return Depends(Rule(role))
 
-    def check(person: Annotated[Person, Depends(signed_in)]) -> Person:
-        if not person.role.covers(role):
-            raise NotPermitted(f"this needs the role {role}, and {person.name} is {person.role}")
-        return person
 
-    return Depends(check)
+def open_to_all() -> Any:
+    """A dependency for routes that need no token, so that none is open by oversight."""
+    return Depends(Rule(None))
+
+
+def rule_of(dependant: Any) -> Rule | None:
+    """The rule among a route's dependencies; the strictest, if there are several."""
+    found = [each.call for each in dependant.dependencies if isinstance(each.call, Rule)]
+    found.sort(key=lambda rule: list(Role).index(rule.role) if rule.role else -1)
+    return found[-1] if found else None

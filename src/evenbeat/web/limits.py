@@ -1,4 +1,6 @@
-"""Limits that hold before a request is read: the size of its body."""
+"""Limits that hold before a request is read: the size of its body, and how long it may take."""
+
+import asyncio
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -9,32 +11,51 @@ from evenbeat.web.problems import problem
 
 LARGEST_BODY = 1_000_000
 TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
+# For all of it: a client that sends a byte now and then holds on to a connection for this long.
+SLOWEST_BODY = 30.0
+TOO_SLOW = f"the body did not come within {SLOWEST_BODY:.0f} s"
+# What a megabyte unfolds into has no bound.
+PACKED = "the body must not be compressed: leave out Content-Encoding"
 
 
 class BodyLimit:
-    """Refuses bodies over a megabyte, announced or not."""
+    """Refuses bodies over a megabyte, announced or not, and those that never end."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, slowest: float = SLOWEST_BODY) -> None:
         self._app = app
+        self._slowest = slowest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        announced = headers.get("content-length", "0")
+        if headers.get("content-encoding", "identity").strip().lower() != "identity":
+            await problem(Request(scope), 415, PACKED)(scope, receive, send)
+            return
         if announced.isdecimal() and int(announced) > LARGEST_BODY:
             await problem(Request(scope), 413, TOO_LARGE)(scope, receive, send)
             return
-        await self._app(scope, counted(receive), send)
+        await self._app(scope, counted(receive, self._slowest), send)
 
 
-def counted(receive: Receive) -> Receive:
+def counted(receive: Receive, slowest: float) -> Receive:
     """More may come than was announced: whoever reads it gets this error instead of the rest."""
-    size = 0
+    size, is_whole = 0, False
+    deadline: float | None = None
 
     async def count() -> Message:
-        nonlocal size
-        message = await receive()
+        nonlocal size, is_whole, deadline
+        # After the body comes the end of the connection, which may take as long as it likes.
+        if not is_whole and deadline is None:
+            deadline = asyncio.get_running_loop().time() + slowest
+        try:
+            async with asyncio.timeout_at(None if is_whole else deadline):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, TOO_SLOW, {"Connection": "close"}) from None
+        is_whole = not message.get("more_body", False)
         size += len(message.get("body", b""))
         if size > LARGEST_BODY:
             # Any other error while a body is read would be told as one of its syntax.

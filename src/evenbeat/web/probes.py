@@ -1,13 +1,16 @@
 """Probes: is the process alive, is it ready for requests. Open to everyone."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from evenbeat.app import Evenbeat
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.figures import Lag
+from evenbeat.web.auth import open_to_all
 
-router = APIRouter(tags=["probes"])
+router = APIRouter(tags=["probes"], dependencies=[open_to_all()])
 
 
 def the_app(request: Request) -> Evenbeat:
@@ -25,19 +28,43 @@ async def livez() -> dict[str, str]:
 
 @router.get("/readyz", responses={503: {"description": "not ready, and why"}})
 async def readyz(app: App, response: Response) -> dict[str, Any]:
-    """The database answers and has the schema this version needs."""
-    checks = await run_checks(app)
+    """The database answers, has the schema this version needs, and the schedule is kept."""
+    checks, figures = await run_checks(app)
     is_ready = all(check == "ok" for check in checks.values())
     response.status_code = 200 if is_ready else 503
-    return {"status": "ready" if is_ready else "not ready", "checks": checks}
+    return {"status": "ready" if is_ready else "not ready", "checks": checks, "figures": figures}
 
 
-async def run_checks(app: Evenbeat) -> dict[str, str]:
+async def run_checks(app: Evenbeat) -> tuple[dict[str, str], dict[str, Any]]:
+    """What must be "ok", and figures that tell more. No names: everyone may ask."""
     try:
         schema = await app.schema_status()
+        if not schema.is_current:
+            told = "not migrated: run `evenbeat db migrate`"
+            return {"database": "ok", "schema": told, "schedule": "unknown"}, {}
+        lag = await app.lag()
     except StoreUnavailable as error:
-        return {"database": str(error), "schema": "unknown"}
+        return {"database": str(error), "schema": "unknown", "schedule": "unknown"}, {}
+    schedule = check_schedule(lag, app.settings.ready_lag)
+    return {"database": "ok", "schema": "ok", "schedule": schedule}, as_object(lag)
+
+
+def check_schedule(lag: Lag, most: timedelta) -> str:
+    """Late are jobs that somebody could run. What waits for a kind of node would wait for ever."""
+    if lag.schedule <= most:
+        return "ok"
+    late = f"a job is {lag.schedule.total_seconds():.0f} s late, and {in_seconds(most)} are allowed"
+    return late if lag.live_nodes else f"no node is alive, and {late}"
+
+
+def in_seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"
+
+
+def as_object(lag: Lag) -> dict[str, Any]:
     return {
-        "database": "ok",
-        "schema": "ok" if schema.is_current else "not migrated: run `evenbeat db migrate`",
+        "lag_seconds": lag.served.total_seconds(),
+        "unserved_lag_seconds": lag.unserved.total_seconds(),
+        "live_nodes": lag.live_nodes,
+        "seconds_without_a_node": None if lag.silent is None else lag.silent.total_seconds(),
     }

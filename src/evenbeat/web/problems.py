@@ -1,12 +1,15 @@
 """Problems: every error as problem+json, with the plain `error` text that S1's clients read."""
 
 import http
+import math
 from collections.abc import Sequence
 from typing import Any, cast
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from evenbeat.core.errors import (
@@ -18,16 +21,22 @@ from evenbeat.core.errors import (
     NotFound,
     NotPermitted,
     NotSignedIn,
+    PreconditionFailed,
     StoreUnavailable,
+    TooManyRequests,
 )
 from evenbeat.observe import log
+from evenbeat.web.envelope import headers_for, request_id_of
 
+# The first that fits: a kind of error comes before what it is a kind of.
 STATUS: dict[type[EvenbeatError], int] = {
     InvalidInput: 422,
     NotFound: 404,
+    PreconditionFailed: 412,
     Conflict: 409,
     NotSignedIn: 401,
     NotPermitted: 403,
+    TooManyRequests: 429,
     StoreUnavailable: 503,
 }
 # Enough to mend a request by; a body of a megabyte can hold a hundred thousand faults.
@@ -41,14 +50,17 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 def problem(
     request: Request, status: int, detail: str, errors: Sequence[FieldError] = (), **more: Any
 ) -> JSONResponse:
+    # The path of the scope: `request.url` is put together with the header Host, which is anybody's.
     title = http.HTTPStatus(status).phrase
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title,
         "status": status,
         "detail": shown(detail),
-        "instance": shown(request.url.path),
+        # An address has no other characters; in the scope they are decoded.
+        "instance": quote(shown(request.scope["path"]), safe="/:@!$&'()*+,;=~"),
         "error": shown(detail),
+        "request_id": request_id_of(request),
         **more,
     }
     if errors:
@@ -78,6 +90,10 @@ async def on_our_error(request: Request, error: Exception) -> JSONResponse:
         500,
     )
     errors = error.errors if isinstance(error, InvalidInput) else ()
+    if isinstance(error, TooManyRequests):
+        answer = problem(request, status, str(error))
+        answer.headers["Retry-After"] = str(math.ceil(error.retry_after))
+        return answer
     if isinstance(error, IllegalTransition):
         return problem(request, status, str(error), allowed_actions=error.allowed)
     return problem(request, status, str(error), errors)
@@ -89,10 +105,24 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     if broken:
         reason = broken[0].get("ctx", {}).get("error", "cannot be read")
         return problem(request, 400, f"the body is not JSON: {reason}")
-    if any(fault["type"] == "model_attributes_type" for fault in faults):
+    if any(is_no_object(fault) for fault in faults):
+        if not is_json(request.headers.get("content-type", "")):
+            return problem(request, 415, NOT_AN_OBJECT)
         return problem(request, 422, NOT_AN_OBJECT, [FieldError("body", NOT_AN_OBJECT)])
     errors = [field_error(fault) for fault in faults[:MOST_ERRORS]]
     return problem(request, 422, "; ".join(map(str, errors)), errors)
+
+
+def is_no_object(fault: dict[str, Any]) -> bool:
+    """Whether it is the body itself that is something else, and not a field of it."""
+    return fault["type"] == "model_attributes_type" and tuple(fault["loc"]) == ("body",)
+
+
+def is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
 
 
 def field_error(fault: dict[str, Any]) -> FieldError:
@@ -106,7 +136,18 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     detail = why_unreadable(known.__cause__) or str(known.detail)
     answer = problem(request, known.status_code, detail)
     answer.headers.update(known.headers or {})
+    if known.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["Allow"] = ", ".join(allowed_methods(request))
     return answer
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """Of all routes with this path: the framework knows those of the first one only."""
+    found = set[str]()
+    for route in iter_route_contexts(request.app.routes):
+        if route.path_regex.match(request.scope["path"]):
+            found |= route.methods or set()
+    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 def why_unreadable(cause: BaseException | None) -> str | None:
@@ -123,5 +164,11 @@ def why_unreadable(cause: BaseException | None) -> str | None:
 
 
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    log.get_logger().error(log.REQUEST_FAILED, path=request.url.path, exc_info=error)
-    return problem(request, 500, "something went wrong here; the server's log says what")
+    # Below the envelope no more: what it would have added is added here.
+    request_id = request_id_of(request)
+    log.get_logger().error(
+        log.REQUEST_FAILED, path=request.scope["path"], request_id=request_id, exc_info=error
+    )
+    answer = problem(request, 500, "something went wrong here; the server's log says what")
+    answer.headers.update(headers_for(request_id))
+    return answer

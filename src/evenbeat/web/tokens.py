@@ -1,92 +1,94 @@
-"""Tokens: JSON Web Tokens, the roles they carry, and the secret that signs them.
+"""Tokens as the gate reads them: JSON Web Tokens, by the rules of RFC 8725."""
 
-Apart from the faces, so that `evenbeat token` need not load them.
-"""
-
-import os
-import secrets
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import jwt
 
-from evenbeat.config import SHORTEST_SECRET, Settings
-from evenbeat.core.errors import InvalidSettings, NotSignedIn
+from evenbeat.config import Settings
+from evenbeat.control.signing import ALGORITHM, secrets_of
+from evenbeat.core.access import Role, is_name
+from evenbeat.core.errors import NotSignedIn
+from evenbeat.core.ids import read_uid
+from evenbeat.web.keys import Key, PublicKeys
+from evenbeat.web.person import Person
 
-# PyJWT is only half typed without the extra for public keys.
+# PyJWT is only half typed.
 tokens: Any = jwt
 
-ALGORITHM = "HS256"
-SECRET_FILE = "jwt-secret"  # noqa: S105 - the name of a file
 LONGEST_TOKEN = 8_192
+# What the clocks of two machines may differ by.
+LEEWAY = timedelta(seconds=30)
+# The header is parsed before the signature is checked: what is in it is anybody's.
+BAD_TOKEN = (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError)
 
 
-class Role(StrEnum):
-    """What a person may do: look, operate, or everything."""
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Which claims must be what; None: whatever it is."""
 
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
-
-    def covers(self, needed: "Role") -> bool:
-        order = list(Role)
-        return order.index(self) >= order.index(needed)
+    audience: str | None = None
+    issuer: str | None = None
 
 
-def make_token(settings: Settings, *, name: str, role: Role, lifetime: timedelta) -> str:
-    now = datetime.now(UTC)
-    claims = {"sub": name, "role": role.value, "iat": now, "exp": now + lifetime}
-    return tokens.encode(claims, secret_of(settings), algorithm=ALGORITHM)
+class Reader:
+    """Reads tokens with the keys it was given. Nothing that a token says adds another one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._secrets = [Key(ALGORITHM, secret) for secret in secrets_of(settings)]
+        url = settings.jwt_jwks_url
+        self._public = None if url is None else PublicKeys(url)
+        self._expected = Expected(settings.jwt_audience, settings.jwt_issuer)
+
+    async def read(self, token: str) -> Person:
+        """Who brings it. Why a bad one is bad is of use to attackers only: it is not said."""
+        if len(token) > LONGEST_TOKEN:
+            raise NotSignedIn("invalid token")
+        try:
+            keys = await self._keys_for(tokens.get_unverified_header(token))
+        except BAD_TOKEN:
+            raise NotSignedIn("invalid token") from None
+        return person_of(claims_of(token, keys, self._expected))
+
+    async def _keys_for(self, header: dict[str, Any]) -> Sequence[Key]:
+        """The keys that may have signed it. Each is good for its own algorithm and no other."""
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm == ALGORITHM:
+            return self._secrets
+        if self._public is None or not isinstance(algorithm, str):
+            return []
+        return await self._public.find(algorithm, kid if isinstance(kid, str) else None)
 
 
-def read_token(token: str, secret: str) -> dict[str, Any]:
-    """The claims of a good token; why another one is not good is of use to attackers only."""
-    if len(token) > LONGEST_TOKEN:
-        raise NotSignedIn("invalid token")
+def claims_of(token: str, keys: Sequence[Key], expected: Expected) -> dict[str, Any]:
+    for key in keys:
+        try:
+            return tokens.decode(
+                token,
+                key.material,
+                algorithms=[key.algorithm],
+                audience=expected.audience,
+                issuer=expected.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp"], "verify_aud": expected.audience is not None},
+            )
+        except jwt.InvalidSignatureError:
+            continue
+        except BAD_TOKEN:
+            break
+    raise NotSignedIn("invalid token")
+
+
+def person_of(claims: dict[str, Any]) -> Person:
+    # Tokens made for the interval scheduler carry no role; their bearers could do everything
+    # but administrate. A role that we do not know is no role at all.
+    name = claims.get("sub", "unknown")
     try:
-        return tokens.decode(token, secret, algorithms=[ALGORITHM], options={"require": ["exp"]})
-    # The header is parsed before the signature is checked: what is in it is anybody's.
-    except (jwt.InvalidTokenError, ValueError, OverflowError, RecursionError):
+        role = Role(claims.get("role", Role.OPERATOR))
+    except ValueError:
         raise NotSignedIn("invalid token") from None
-
-
-def secret_of(settings: Settings) -> str:
-    """The configured secret, or the one of the data directory, made when there is none."""
-    if settings.jwt_secret is not None:
-        return settings.jwt_secret.get_secret_value()
-    path = settings.data_dir / SECRET_FILE
-    try:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_once(path, secrets.token_urlsafe(48))
-        secret = path.read_bytes().decode("ascii", "replace").strip()
-    except OSError as error:
-        raise InvalidSettings(
-            "jwt_secret", f"cannot be kept in {path}: {error.strerror}; set EVENBEAT_JWT_SECRET"
-        ) from None
-    if len(secret) < SHORTEST_SECRET:
-        raise InvalidSettings(
-            "jwt_secret",
-            f"{path} holds fewer than {SHORTEST_SECRET} characters: remove it to have another one "
-            "made, which ends all tokens",
-        )
-    return secret
-
-
-def write_once(path: Path, secret: str) -> None:
-    """Two processes may start at once: a link appears whole or not at all, and only once."""
-    if path.exists():
-        return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
+    if not is_name(name):
+        raise NotSignedIn("invalid token")
+    return Person(name, role, token_id=read_uid(claims.get("jti")))

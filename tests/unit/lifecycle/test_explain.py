@@ -147,6 +147,16 @@ def test_a_blocked_job_says_by_what():
     assert text == "Blocked: 2 of 2 places of reports. It runs as soon as a place is free."
 
 
+@pytest.mark.parametrize("case", ["overdue", "manual"])
+def test_during_maintenance_whatever_is_due_says_so(case: str):
+    around = Circumstances(maintenance="new disks")
+    text = explain(job(State.SCHEDULED, **PULSES[case]), NOW, around)
+    assert text.endswith(
+        "has been due for 30 minutes."
+        " Maintenance is on (new disks): nothing starts until it is switched off."
+    )
+
+
 @pytest.mark.parametrize(
     ("ahead", "words"),
     [

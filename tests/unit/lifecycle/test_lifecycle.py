@@ -70,6 +70,24 @@ def test_a_failed_job_with_a_next_beat_may_be_paused_and_cancelled():
     check("cancel", State.FAILED, has_next=True)
 
 
+# What a job that runs, or is blocked, allows by where it comes to rest afterwards.
+BY_HEADING = {
+    None: {"pause", "disable", "cancel"},
+    State.PAUSED: {"resume", "disable", "cancel"},
+    State.DISABLED: {"enable", "cancel"},
+    State.CANCELLED: {"cancel"},
+}
+
+
+@pytest.mark.parametrize("heading", BY_HEADING)
+@pytest.mark.parametrize("state", [State.RUNNING, State.BLOCKED])
+def test_what_was_asked_of_a_run_in_hand_counts_as_if_it_were_done(
+    state: State, heading: State | None
+):
+    asked = {"pause", "resume", "enable", "disable", "cancel"}
+    assert asked & set(allowed_actions(state, heading=heading)) == BY_HEADING[heading]
+
+
 def test_an_unknown_action_is_refused_like_a_wrong_one():
     with pytest.raises(IllegalTransition, match="cannot explode a job that is paused"):
         check("explode", State.PAUSED)
@@ -89,14 +107,15 @@ def test_a_statement_can_ask_where_its_action_is_allowed():
     ("action", "state", "leads_to"),
     [
         (Action.PAUSE, State.RUNNING, {"paused"}),
-        (Action.RESUME, State.PAUSED, {"pending", "scheduled"}),
-        (Action.ENABLE, State.DISABLED, {"pending", "scheduled"}),
+        (Action.RESUME, State.PAUSED, {"pending", "scheduled", "completed", "failed"}),
+        (Action.ENABLE, State.DISABLED, {"pending", "scheduled", "completed", "failed"}),
         (Action.RETRY, State.CANCELLED, {"pending", "scheduled"}),
         (Action.RUN, State.PAUSED, {"paused"}),
         (Action.RUN, State.DISABLED, {"disabled"}),
         (Action.RELEASE, State.RUNNING, {"scheduled"}),
         (Action.DELETE, State.RUNNING, set()),
-        (Action.RESUME, State.RUNNING, set()),
+        (Action.RESUME, State.RUNNING, {"running"}),
+        (Action.ENABLE, State.PAUSED, set()),
         (Event.CLAIM, State.FAILED, {"running"}),
         (Event.CLAIM, State.BLOCKED, set()),
         (Event.CLAIM, State.CANCELLED, set()),

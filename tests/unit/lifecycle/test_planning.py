@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from evenbeat.core.model import State
-from evenbeat.core.planning import first_beat, initial_state, replan, resume
+from evenbeat.core.planning import first_beat, initial_state, keep_rhythm, replan, resume
 from evenbeat.core.schedules import parse
 from evenbeat.core.schedules.every import Every
 from evenbeat.core.schedules.now import Now
@@ -53,40 +53,39 @@ def test_a_one_off_job_begins_pending_and_a_recurring_one_scheduled():
     assert initial_state(definition(HOURLY)) is State.SCHEDULED
 
 
-def test_an_edit_keeps_an_overdue_beat():
-    assert replan(at(9), every(7 * HOUR), NOON) == at(9)
-    assert replan(NOON, every(7 * HOUR), NOON) == NOON
-
-
-def test_an_edit_drops_a_beat_that_was_still_ahead():
-    assert replan(at(13), Timetable(parse("daily 18:00")), NOON) == at(18)
-
-
-def test_an_edit_during_the_run_does_not_run_the_beat_in_hand_twice():
-    assert replan(at(12), HOURLY, at(12, 5), is_running=True) == at(13)
+def test_an_edit_takes_the_first_beat_of_the_new_timetable():
+    assert replan(Timetable(parse("daily 18:00")), NOON) == at(18)
+    assert replan(HOURLY, NOON) == at(13)
 
 
 def test_an_edit_to_a_passed_instant_is_due_at_once():
-    assert replan(at(20), Timetable(Once(at(3))), NOON) == at(3)
+    assert replan(Timetable(Once(at(3))), NOON) == at(3)
 
 
-def test_an_edit_during_its_run_does_not_run_a_one_off_job_twice():
-    assert replan(at(3), Timetable(Once(at(3))), NOON, is_running=True) is None
-    assert replan(at(3), Timetable(Once(at(18))), NOON, is_running=True) == at(18)
-
-
-def test_an_edit_does_not_bring_a_finished_one_off_job_back():
-    assert replan(None, Timetable(Once(at(3))), NOON) is None
-    assert replan(None, Timetable(Once(at(18))), NOON) == at(18)
+def test_an_edit_to_a_passed_instant_does_not_run_a_job_twice():
+    assert replan(Timetable(Once(at(3))), NOON, is_owed=False) is None
+    assert replan(Timetable(Once(at(18))), NOON, is_owed=False) == at(18)
 
 
 def test_an_edit_of_a_job_that_had_all_its_runs_plans_nothing():
-    assert replan(None, every(HOUR, max_runs=2), NOON, runs_so_far=2) is None
-    assert replan(None, every(HOUR, max_runs=3), NOON, runs_so_far=2) == at(13)
+    assert replan(every(HOUR, max_runs=2), NOON, runs_so_far=2) is None
+    assert replan(every(HOUR, max_runs=3), NOON, runs_so_far=2) == at(13)
 
 
 def test_an_edit_to_an_interval_without_a_phase_beats_after_one_interval():
-    assert replan(at(13), Timetable(Every(timedelta(minutes=7))), NOON) == NOON + 7 * MINUTE
+    assert replan(Timetable(Every(timedelta(minutes=7))), NOON) == NOON + 7 * MINUTE
+
+
+def test_an_interval_that_says_no_phase_keeps_the_one_it_had():
+    placed = every(7 * MINUTE)
+    assert keep_rhythm(Timetable(Every(7 * MINUTE)), placed, NOON) == placed
+    bounded = Timetable(Every(7 * MINUTE), Bounds(max_runs=3))
+    assert keep_rhythm(bounded, placed, NOON) == every(7 * MINUTE, max_runs=3)
+    for other in (Every(8 * MINUTE), Every(7 * MINUTE, phase=MINUTE), Once(NOON)):
+        planned = Timetable(other).planned_at(NOON)
+        assert keep_rhythm(Timetable(other), placed, NOON) == planned
+    fresh = Timetable(Every(7 * MINUTE))
+    assert keep_rhythm(fresh, ONCE, NOON) == fresh.planned_at(NOON)
 
 
 def test_a_resumed_interval_job_beats_within_one_interval():

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.core.errors import InvalidSettings, NotSignedIn
-from evenbeat.web.tokens import Role, make_token, read_token, secret_of
+from evenbeat.control.signing import make_token, secret_of
+from evenbeat.core.access import Role
+from evenbeat.core.errors import InvalidInput, InvalidSettings, NotSignedIn
+from evenbeat.web.tokens import Reader
 
 
 def test_a_configured_secret_is_used_and_nothing_is_written(tmp_path: Path) -> None:
@@ -58,16 +60,23 @@ def test_a_secret_of_ones_own_may_end_with_a_newline(tmp_path: Path) -> None:
     assert secret_of(Settings(data_dir=tmp_path)) == "x" * 32
 
 
-def test_a_token_is_good_for_its_lifetime_and_no_longer(tmp_path: Path) -> None:
+async def test_a_token_is_good_for_its_lifetime_and_no_longer(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     fresh, stale = (
         make_token(settings, name="tests", role=Role.VIEWER, lifetime=timedelta(hours=hours))
         for hours in (1, -1)
     )
-    claims = read_token(fresh, secret_of(settings))
-    assert (claims["sub"], claims["role"]) == ("tests", "viewer")
+    person = await Reader(settings).read(fresh)
+    assert (person.name, person.role) == ("tests", Role.VIEWER)
     with pytest.raises(NotSignedIn, match="invalid token"):
-        read_token(stale, secret_of(settings))
+        await Reader(settings).read(stale)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x00", "\ud800", "x" * 201])
+def test_a_token_is_made_for_a_name_that_can_be_written_down(tmp_path: Path, name: str) -> None:
+    settings = Settings(data_dir=tmp_path)
+    with pytest.raises(InvalidInput, match="name: must have 1 to 200 printable characters"):
+        make_token(settings, name=name, role=Role.VIEWER, lifetime=timedelta(hours=1))
 
 
 def test_each_role_covers_itself_and_the_ones_below() -> None:

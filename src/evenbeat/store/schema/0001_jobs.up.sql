@@ -22,7 +22,10 @@ create table evenbeat.node (
     kinds text[] not null,
     labels text[] not null,
     joined_at timestamptz not null,
+    seen_at timestamptz not null default statement_timestamp(),
     alive_until timestamptz not null,
+    -- Since when it is given no more work.
+    draining_at timestamptz,
     dead_at timestamptz,
     swept_at timestamptz
 ) with (fillfactor = 50);
@@ -50,6 +53,8 @@ create table evenbeat.job (
     labels jsonb not null,
     group_key text collate "C",
     runs_on text[] not null default '{}',
+    -- The words of another scheduler's client, to be given back as they were.
+    wording jsonb not null default '{}',
     version integer not null default 1,
     created_at evenbeat.instant not null,
     updated_at evenbeat.instant not null,

@@ -1,8 +1,19 @@
 -- name: ensure
 -- The first job that names a group makes it, with its limits; later ones find it as it is.
+-- In the order of their keys: two who make the same groups wait for each other, not in a circle.
 insert into evenbeat.job_group (key, max_running, pace, burst, created_at, limits_at)
-values (:key, :max_running, :pace, :burst, :now, :now)
+select named.key, named.max_running, named.pace, named.burst, :now, :now
+from unnest(
+    :keys::text[], :max_running::integer[], :paces::interval[], :bursts::integer[]
+) as named (key, max_running, pace, burst)
+where not exists (select from evenbeat.job_group where job_group.key = named.key)
+order by named.key collate "C"
 on conflict (key) do nothing;
+
+-- name: ids
+select job_group.key, job_group.id
+from evenbeat.job_group
+where job_group.key = any (:keys::text[]);
 
 -- name: by_key
 select

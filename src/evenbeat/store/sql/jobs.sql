@@ -1,72 +1,128 @@
 -- name: insert
--- A job and its pulse are born together, or neither is: nothing is written for a kind that
--- neither a node nor this process has registered. A payload of JSON's null arrives as SQL's.
+-- Jobs and their pulses are born together: one or ten thousand, each array one of their columns.
+-- Nothing is written for a lane that is not open, nor for a dedupe key that a live job holds: the
+-- uids of those that were born come back where there are keys, else only how many they are.
+-- Most jobs of a batch have a plan in common: it comes once, and null in the arrays stands for it.
+-- Arrays may come empty: unnest pads with nulls. JSON comes, and uids go, as text: it may be on a
+-- connection that is not ours, with codecs that we do not know.
+-- Keys are taken in their order, and names after all keys in theirs, so that two who add the same
+-- jobs wait for each other and not in a circle. Hence also the full join: it cannot be a nested
+-- loop, which a plan made for one job would be, and which took minutes for ten thousand.
+-- What people add is audited; a program that adds jobs by the thousand is not a person.
 -- With :wakes the nodes hear of it at its commit: sooner than by a statement of its own, but
 -- commits that notify go one after the other.
-with known as (
-    select lane.id, lane.kind
-    from evenbeat.lane
-    where lane.kind = :kind
-      and lane.runs_on = :runs_on::text[]
+with open as materialized (
+    select wanted.place, lane.id, lane.kind, lane.runs_on
+    from unnest(:kinds::text[], :asked::text[]) with ordinality as wanted (kind, runs_on, place)
+    join evenbeat.lane on lane.kind = wanted.kind
+    where to_jsonb(lane.runs_on) = wanted.runs_on::jsonb
+),
+given as materialized (
+    select
+        nextval('evenbeat.job_id_seq') as id, open.id as lane_id, open.kind, open.runs_on,
+        n.uid, coalesce(n.state, :state::"char") as state,
+        coalesce(n.next_beat_at, :next_beat_at::timestamptz) as next_beat_at, n.priority,
+        n.group_id, n.group_limit, n.group_key, n.dedupe_key, n.name, n.payload, n.timetable,
+        n.policy, n.labels, n.wording
+    from unnest(
+        :lanes::smallint[], :uids::uuid[], :states::"char"[], :next_beats::timestamptz[],
+        :priorities::smallint[], :group_ids::bigint[], :group_limits::smallint[],
+        :group_keys::text[], :dedupe_keys::text[], :names::text[], :payloads::text[],
+        :timetables::text[], :policies::text[], :labels::text[], :wordings::text[]
+    ) as n (
+        lane, uid, state, next_beat_at, priority, group_id, group_limit, group_key, dedupe_key,
+        name, payload, timetable, policy, labels, wording
+    )
+    join open on open.place = coalesce(n.lane, 1)
+),
+beating as (
+    insert into evenbeat.pulse (
+        id, lane_id, group_id, group_limit, priority, state, state_at, next_beat_at, dedupe_key
+    )
+    select
+        given.id, given.lane_id, given.group_id, given.group_limit, coalesce(given.priority, 0),
+        given.state, :now, given.next_beat_at, given.dedupe_key
+    from given
+    order by given.dedupe_key, given.id
+    on conflict (dedupe_key) where dedupe_key is not null
+        and (
+            state in ('p', 's', 'z', 'd')
+            or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
+        ) do nothing
+    returning pulse.id
 ),
 born as (
     insert into evenbeat.job (
-        uid, name, kind, payload, timetable, policy, labels, group_key, runs_on, created_at,
-        updated_at
+        id, uid, name, kind, payload, timetable, policy, labels, group_key, runs_on, wording,
+        created_at, updated_at
     )
+    overriding system value
     select
-        :uid, :name, known.kind, coalesce(:payload::jsonb, 'null'), :timetable::jsonb,
-        :policy::jsonb, :labels::jsonb, :group_key, :runs_on::text[], :now, :now
-    from known
-    returning job.id
-)
-insert into evenbeat.pulse (
-    id, lane_id, group_id, group_limit, priority, state, state_at, next_beat_at
+        given.id, given.uid, given.name, given.kind, given.payload::jsonb,
+        coalesce(given.timetable::jsonb, (select :timetable::text::jsonb)),
+        coalesce(given.policy, '{}')::jsonb, coalesce(given.labels, '{}')::jsonb,
+        given.group_key, given.runs_on, coalesce(given.wording, '{}')::jsonb, :now, :now
+    from given
+    full join beating on beating.id = given.id
+    where coalesce(beating.id, 0) > 0
+    order by given.name, given.id
+    returning job.id, job.uid, job.name
+),
+noted as (
+    insert into evenbeat.audit (
+        at, actor, action, job_id, job_uid, job_name, request_id, before, after
+    )
+    select :now, :actor::text, 'add', born.id, born.uid, born.name, :request_id::text, '{}', '{}'
+    from born
+    where :actor::text is not null
 )
 select
-    born.id, known.id, :group_id, :group_limit, :priority, :state::"char", :now, :next_beat_at
-from born
-cross join known
-returning pulse.id, case when :wakes::boolean then pg_notify('evenbeat_wake', '')::text end;
-
--- name: by_uid
-select
-    job.id, job.uid, job.name, job.kind, job.payload, job.timetable, job.policy, job.labels,
-    job.group_key, job.runs_on, pulse.group_limit, job.version, job.created_at, job.updated_at,
+    count(*) as count, min(born.id) as first_id, :now as born_at,
     case
-        when pulse.token is not null then 'r'::"char"
-        when pulse.is_parked then 'b'::"char"
-        else pulse.state
-    end as state,
-    pulse.priority, pulse.state_at, pulse.next_beat_at, pulse.retry_at, pulse.manual_at,
-    case when pulse.token is null then pulse.due_at end as due_at,
-    pulse.completed_count, pulse.failed_count, pulse.failure_streak, pulse.lost_streak,
-    pulse.attempt, pulse.run_number
+        when cardinality(:dedupe_keys::text[]) > 0 then coalesce(array_agg(born.uid::text), '{}')
+    end as uids,
+    case when :wakes::boolean and count(*) > 0 then pg_notify('evenbeat_wake', '')::text end
+from born;
+
+-- name: holders
+-- The live jobs that hold these dedupe keys, by the words of the index that keeps them apart.
+select pulse.dedupe_key, job.uid::text as uid
+from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
+where pulse.dedupe_key = any (:keys::text[])
+  and (
+      pulse.state in ('p', 's', 'z', 'd')
+      or pulse.state = 'f'
+      and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null
+  );
+
+-- name: is_backend_gone
+-- Whether nobody works on what a lost connection asked for. Asked before looking for what it may
+-- have stored: in the other order it could store it in between.
+select not exists (select from pg_stat_activity where pg_stat_activity.pid = :pid);
+
+-- name: stored
+select job.uid
 from evenbeat.job
-join evenbeat.pulse on pulse.id = job.id
-where job.uid = :uid
+where job.uid = any (:uids::uuid[]);
+
+-- name: uid_of_name
+select job.uid
+from evenbeat.job
+where job.name = :name
   and job.deleted_at is null;
+
+-- name: id_of
+-- Of a deleted job too: what is told of it stays.
+select job.id
+from evenbeat.job
+where job.uid = :uid;
 
 -- name: definitions
 -- What people wrote of these jobs, for the nodes that run them.
 select
     job.id, job.uid, job.version, job.name, job.kind, job.payload, job.timetable, job.policy,
-    job.labels, job.group_key, job.runs_on, pulse.group_limit, pulse.priority
+    job.labels, job.group_key, job.runs_on, job.wording, pulse.group_limit, pulse.priority
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);
-
--- name: cancel
--- A job at rest is cancelled at once. One that runs is only asked: its node hears of it, and the
--- end of its run obeys. Nothing is left that could bring the job back by itself.
-update evenbeat.pulse
-set state = case when pulse.token is null then 'x' else pulse.state end,
-    wanted = case when pulse.token is not null then 'x'::"char" end,
-    state_at = :now,
-    next_beat_at = case when pulse.token is not null then pulse.next_beat_at end,
-    retry_at = null,
-    manual_at = case when pulse.token is not null then pulse.manual_at end,
-    is_parked = false
-where pulse.id = :job_id
-  and (pulse.token is not null or pulse.is_parked or pulse.state in ('p', 's', 'z', 'f'))
-returning pulse.id;

@@ -2,14 +2,19 @@
 -- Take up to :places[i] due jobs of :lane_ids[i], in turn: one HOT update a job, no index written.
 -- One secret :token for the whole claim; with the job's id it fences every later write.
 -- The node row is locked FOR SHARE: no lease is born on a node that is being declared dead.
+-- None is born during maintenance either, whatever is due.
 -- Picking by ctid is safe because nothing waits here (SKIP LOCKED); a statement that waits
 -- would not find the version born meanwhile.
+-- With :since[i] the turns before it are not looked at: while somebody holds an old snapshot, the
+-- jobs of turns gone by cannot be vacuumed, and a claim would step over every one of them.
 with alive as materialized (
     select node.id
     from evenbeat.node
     where node.id = :node_id
       and node.dead_at is null
       and node.alive_until > statement_timestamp()
+      and node.draining_at is null
+      and not exists (select from evenbeat.maintenance)
     for share
 )
 update evenbeat.pulse as p
@@ -36,15 +41,18 @@ set token = :token,
     manual_attempt = case
         when p.manual_at <= :now then p.manual_attempt + 1
         else p.manual_attempt
-    end
+    end,
+    permit_group_id = null
 where p.ctid = any (array(
     select picked.tid
-    from unnest(:lane_ids::smallint[], :places::integer[]) as served (lane_id, places)
+    from unnest(:lane_ids::smallint[], :places::integer[], :since::timestamptz[])
+        as served (lane_id, places, since)
     cross join lateral (
         select q.ctid as tid
         from evenbeat.pulse as q
         where q.lane_id = served.lane_id
           and q.group_id is null
+          and q.turn_at >= coalesce(served.since, '-infinity')
           and q.turn_at <= :now
           and q.due_at <= :now
           and q.token is null
@@ -57,7 +65,7 @@ where p.ctid = any (array(
 returning
     p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
     p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
-    p.lost_streak;
+    p.lost_streak, p.turn_at;
 
 -- name: lock_groups
 -- Claiming grouped jobs, 1 of 2: take the groups of the first :look due ones in hand. A count is
@@ -95,6 +103,8 @@ with alive as materialized (
     where node.id = :node_id
       and node.dead_at is null
       and node.alive_until > statement_timestamp()
+      and node.draining_at is null
+      and not exists (select from evenbeat.maintenance)
     for share
 ),
 room as materialized (
@@ -216,7 +226,8 @@ claimed as (
         manual_attempt = case
             when p.manual_at <= :now then p.manual_attempt + 1
             else p.manual_attempt
-        end
+        end,
+        permit_group_id = p.group_id
     from judged
     where p.id = judged.id
       and judged.fits
@@ -249,16 +260,29 @@ where p.node_id = :node_id
   and p.token is not null
 order by p.id;
 
+-- name: leased
+-- The runs in hand of these jobs, in the shape of a claim, for whoever takes them from their nodes.
+select
+    p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
+    p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
+    p.lost_streak, p.token
+from evenbeat.pulse as p
+where p.id = any (:job_ids::bigint[])
+  and p.token is not null
+order by p.id;
+
 -- name: next_due
 -- How long until something is due, as durations: nodes never compare instants of their own.
 -- The first in turn need not be the first that is due: priority brings a turn forward by up to
 -- 1000 seconds, a due instant never. So the second part looks at every turn from which a due
 -- instant within :horizon can come. The limit spares that look where something is due already.
+-- During maintenance nothing is: who asks again at once would only wait in a circle.
+-- :since as in claim_due.
 select
     extract(epoch from min(nearest.ungrouped_at) - :now)::float8 as ungrouped_in,
     extract(epoch from min(nearest.grouped_at) - :now)::float8 as grouped_in,
     (select count(*) from evenbeat.lane) as lane_count
-from unnest(:lane_ids::smallint[]) as served (lane_id)
+from unnest(:lane_ids::smallint[], :since::timestamptz[]) as served (lane_id, since)
 cross join lateral (
     select
         (
@@ -269,6 +293,7 @@ cross join lateral (
                     from evenbeat.pulse as q
                     where q.lane_id = served.lane_id
                       and q.group_id is null
+                      and q.turn_at >= coalesce(served.since, '-infinity')
                       and q.turn_at <= :now
                       and q.due_at <= :now
                       and q.token is null
@@ -280,7 +305,7 @@ cross join lateral (
                 from evenbeat.pulse as q
                 where q.lane_id = served.lane_id
                   and q.group_id is null
-                  and q.turn_at > :now - interval '1000 seconds'
+                  and q.turn_at > greatest(served.since, :now - interval '1000 seconds')
                   and q.turn_at <= :now + :horizon::interval
                   and q.due_at > :now
                   and q.due_at <= :now + :horizon::interval
@@ -315,7 +340,8 @@ cross join lateral (
             ) as either
             limit 1
         ) as grouped_at
-) as nearest;
+) as nearest
+where not exists (select from evenbeat.maintenance);
 
 -- name: tuck
 -- Runs that take long leave the due index, so that claims need not step over them: a claim of a
@@ -335,6 +361,15 @@ where p.wanted = 'x'
   and p.node_id = :node_id
   and p.token is not null;
 
+-- name: taken
+-- Which of these runs are not their node's any more, since somebody took them away.
+select held.run_id
+from unnest(:job_ids::bigint[], :tokens::bigint[], :run_ids::bigint[])
+    as held (job_id, token, run_id)
+where not exists (
+    select from evenbeat.pulse as p where p.id = held.job_id and p.token = held.token
+);
+
 -- name: complete
 -- Settle a batch of runs: the pulse, the history row, the row of missed beats, the dead letter
 -- and the permit, in one statement. Returns the runs that were settled and the groups in which a
@@ -347,8 +382,23 @@ where p.wanted = 'x'
 with moved as (
     update evenbeat.pulse as p
     set state = case
+            when p.wanted = 'x' then 'x'
+            -- What is over is not put aside: there is nothing left to resume.
+            when p.wanted is not null
+                and (o.job_state in ('c', 'x') or p.wanted = 'z' and o.job_state = 'f')
+                and case
+                    when coalesce(o.moves_cursor, true) and p.plan_version = o.plan_version
+                        then o.next_beat_at
+                    else p.next_beat_at
+                end is null then o.job_state
             when p.wanted is not null then p.wanted
             when p.state in ('z', 'd', 'x') then p.state
+            -- Planned anew while it ran: whether anything is to come is for the new plan to say.
+            when p.plan_version <> o.plan_version and o.retry_at is null
+                and p.next_beat_at is not null and o.job_state in ('c', 'x') then p.state
+            when p.plan_version <> o.plan_version and o.retry_at is null
+                and p.next_beat_at is null and coalesce(o.job_state, 's') in ('s', 'p')
+                and (p.cause <> 'm' or p.retry_at is null) then 'c'
             else coalesce(o.job_state, 's')
         end,
         wanted = null,
@@ -406,8 +456,8 @@ with moved as (
     where p.id = o.job_id
       and p.token = o.token
     returning
-        p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.node_id, p.started_at, p.group_id,
-        coalesce(o.run_state, 'c') as run_state, coalesce(o.attempt, p.attempt) as attempt,
+        p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.node_id, p.started_at,
+        p.permit_group_id, coalesce(o.run_state, 'c') as run_state, coalesce(o.attempt, p.attempt) as attempt,
         o.duration_ms, o.error_class,
         o.error, o.stack_trace, o.result, o.items_crawled, o.items_indexed, o.reason, o.is_dead,
         o.missed_count, o.missed_from, o.missed_until, o.missed_reason
@@ -440,8 +490,8 @@ skipped as (
 freed as (
     delete from evenbeat.permit
     using moved
-    where moved.group_id is not null
-      and permit.group_id = moved.group_id
+    where moved.permit_group_id is not null
+      and permit.group_id = moved.permit_group_id
       and permit.job_id = moved.id
 ),
 buried as (
@@ -458,5 +508,20 @@ buried as (
 )
 select
     array_agg(moved.run_id) as run_ids,
-    array_agg(distinct moved.group_id) filter (where moved.group_id is not null) as group_ids
+    array_agg(distinct moved.permit_group_id)
+        filter (where moved.permit_group_id is not null) as group_ids
 from moved;
+
+-- name: ends
+-- How these runs ended, if they did: for whoever wrote the end and never heard the answer.
+select run.id, run.job_id, run.state, run.error_class
+from evenbeat.run
+where run.id = any (:run_ids::bigint[]);
+
+-- name: unlocked
+-- Which of these jobs can be written now: the others are held by somebody's open transaction.
+select pulse.id
+from evenbeat.pulse
+where pulse.id = any (:job_ids::bigint[])
+order by pulse.id
+for no key update skip locked;

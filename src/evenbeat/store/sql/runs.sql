@@ -1,14 +1,18 @@
--- name: page
--- The newest runs of a job first, the one in hand included.
-select
+-- fragment: shown
     run_all.id, run_all.number, run_all.state, run_all.cause, run_all.beat_at, run_all.attempt,
     run_all.started_at, run_all.finished_at, run_all.duration_ms, node.name as node,
     run_all.error_class, run_all.error, run_all.stack_trace, run_all.result,
     run_all.items_crawled, run_all.items_indexed, run_all.reason, run_all.skipped_count,
     run_all.skipped_until
+
+-- name: page
+-- The newest runs of a job first, the one in hand included.
+select
+    :shown
 from evenbeat.run_all
 left join evenbeat.node on node.id = run_all.node_id
 where run_all.job_id = :job_id
+  and (:with_skipped::boolean or run_all.state <> 'k')
 order by run_all.number desc
 limit :limit
 offset :offset;
@@ -16,4 +20,14 @@ offset :offset;
 -- name: count
 select count(*)
 from evenbeat.run_all
-where run_all.job_id = :job_id;
+where run_all.job_id = :job_id
+  and (:with_skipped::boolean or run_all.state <> 'k');
+
+-- name: by_id
+-- One that has ended, or one in hand. A job that was removed may have left its runs behind.
+select
+    :shown, job.uid as job_uid
+from evenbeat.run_all
+join evenbeat.job on job.id = run_all.job_id
+left join evenbeat.node on node.id = run_all.node_id
+where run_all.id = :run_id;

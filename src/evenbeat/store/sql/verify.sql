@@ -23,6 +23,16 @@ left join evenbeat.lane on lane.id = pulse.lane_id
 where lane.id is null
    or (lane.kind, lane.runs_on) is distinct from (job.kind, job.runs_on);
 
+-- name: every_job_is_in_its_group
+-- Not judged while it runs: it may be on its way from one group to another.
+select format('job %s: is of group %s and waits in %s', job.id, coalesce(job.group_key, 'none'),
+    coalesce(job_group.key, 'none')) as breach
+from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
+left join evenbeat.job_group on job_group.id = pulse.group_id
+where job.group_key is distinct from job_group.key
+  and pulse.token is null;
+
 -- name: runs_are_numbered_without_a_gap
 select format('job %s: %s runs are missing between the oldest and the newest', kept.job_id,
     kept.missing) as breach
@@ -298,16 +308,22 @@ select format('group %s: job %s holds a permit, and does not run there', permit.
 from evenbeat.permit
 left join evenbeat.pulse on pulse.id = permit.job_id
 where pulse.token is null
-   or pulse.group_id is distinct from permit.group_id;
+   or pulse.permit_group_id is distinct from permit.group_id;
 
 -- name: every_lease_in_a_group_has_its_permit
-select format('job %s: runs in group %s without a permit', pulse.id, pulse.group_id) as breach
+-- A job that was edited since its run began may have been in no group then.
+select format('job %s: runs in group %s without a permit', pulse.id,
+    coalesce(pulse.permit_group_id, pulse.group_id)) as breach
 from evenbeat.pulse
+join evenbeat.job on job.id = pulse.id
 where pulse.token is not null
-  and pulse.group_id is not null
+  and (
+      pulse.permit_group_id is not null
+      or pulse.group_id is not null and job.updated_at <= pulse.started_at
+  )
   and not exists (
       select from evenbeat.permit
-      where permit.group_id = pulse.group_id
+      where permit.group_id = coalesce(pulse.permit_group_id, pulse.group_id)
         and permit.job_id = pulse.id
   );
 
@@ -384,8 +400,53 @@ where run.state = 'f'
       and (pulse.retry_at is not null or pulse.token is not null and pulse.cause = 'm')
   );
 
+-- name: a_deleted_job_is_stopped
+-- At once where it rested, and by its node where it ran. Nothing of it starts again.
+select format('job %s: is deleted, and %s', job.id, case
+    when pulse.token is not null then 'its run is not stopped'
+    else 'something is planned'
+end) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.deleted_at is not null
+  and (
+      pulse.token is not null and pulse.wanted is distinct from 'x'
+      or pulse.token is null
+      and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null
+  )
+union all
+select format('job %s: run %s started after the job was deleted', job.id, run_all.number)
+from evenbeat.job
+join evenbeat.run_all on run_all.job_id = job.id
+where run_all.started_at > job.deleted_at + :slack::interval
+  and run_all.skipped_until is null;
+
+-- name: a_pulse_knows_its_definition
+-- By its version: else nodes would run the job by one that was replaced.
+select format('job %s: is at version %s, and its pulse knows %s', job.id, job.version,
+    pulse.def_version) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.version <> pulse.def_version;
+
+-- name: a_replaced_version_is_older
+select format('job %s: version %s was replaced, and the job is at %s', job_version.job_id,
+    job_version.version, coalesce(job.version::text, 'none')) as breach
+from evenbeat.job_version
+left join evenbeat.job on job.id = job_version.job_id
+where job.id is null
+   or job_version.version >= job.version;
+
+-- name: nothing_starts_during_maintenance
+-- A claim may be under way when it is switched on.
+select format('job %s: run %s started, and maintenance is on since %s', run_all.job_id,
+    run_all.number, maintenance.since) as breach
+from evenbeat.maintenance
+join evenbeat.run_all on run_all.started_at > maintenance.since + :grace::interval
+where run_all.skipped_until is null;
+
 -- name: every_dead_letter_has_its_failed_run
--- As long as runs of its time are kept.
+-- As long as older runs of its job are kept: a letter outlives its run, and its job.
 select format('dead letter %s of job %s: its run is %s', dead_letter.id, dead_letter.job_id, case
     when run.id is null then 'not in the history'
     else 'not a failed one'
@@ -394,7 +455,92 @@ from evenbeat.dead_letter
 left join evenbeat.run on run.id = dead_letter.id
 where run.state <> 'f'
    or run.id is null
-  and dead_letter.created_at >= (select min(oldest.finished_at) from evenbeat.run as oldest);
+  and exists (
+      select from evenbeat.run as older
+      where older.job_id = dead_letter.job_id
+        and older.id < dead_letter.id
+  );
+
+-- name: every_run_is_counted_once
+-- Where all of a job's history is kept, its days say what the counted runs say; where some of it
+-- is gone, its days and the runs not yet counted add up to the job's own counters. Of recurring
+-- jobs that were never edited, and are no older than the days that are kept: others share a row,
+-- or have lost some.
+select format('job %s: its days count %s completed and %s failed runs, and %s and %s is right',
+    judged.id, judged.completed, judged.failed, judged.expected_completed, judged.expected_failed)
+    as breach
+from (
+    select
+        pulse.id,
+        coalesce(days.completed, 0) as completed,
+        coalesce(days.failed, 0) as failed,
+        case
+            when kept.oldest = 1 then kept.counted_completed
+            else pulse.completed_count - coalesce(kept.open_completed, 0)
+        end as expected_completed,
+        case
+            when kept.oldest = 1 then kept.counted_failed
+            else pulse.failed_count - coalesce(kept.open_failed, 0)
+        end as expected_failed
+    from evenbeat.pulse
+    join evenbeat.job on job.id = pulse.id
+    left join (
+        select
+            seen.job_id,
+            min(seen.number) as oldest,
+            count(*) filter (where seen.is_counted and seen.state = 'c') as counted_completed,
+            count(*) filter (where seen.is_counted and seen.state = 'f') as counted_failed,
+            count(*) filter (where not seen.is_counted and seen.state = 'c') as open_completed,
+            count(*) filter (where not seen.is_counted and seen.state = 'f') as open_failed
+        from (
+            select
+                run.job_id, run.number, run.state,
+                run.id <= coalesce(
+                    (select chore.cursor from evenbeat.chore where chore.name = 'count'), 0
+                )
+                and late_run.id is null as is_counted
+            from evenbeat.run
+            left join evenbeat.late_run on late_run.id = run.id
+        ) as seen
+        group by seen.job_id
+    ) as kept on kept.job_id = pulse.id
+    left join (
+        select
+            run_day.job_id,
+            sum(run_day.completed) as completed,
+            sum(run_day.failed) as failed
+        from evenbeat.run_day
+        where run_day.job_id > 0
+        group by run_day.job_id
+    ) as days on days.job_id = pulse.id
+    where job.version = 1
+      and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+      and (
+          (job.created_at at time zone 'UTC')::date >= (
+              select min(run_day.day) from evenbeat.run_day
+          )
+          or not exists (
+              select from evenbeat.chore where chore.name = 'days' and chore.total_count > 0
+          )
+      )
+) as judged
+where (judged.completed, judged.failed)
+    <> (judged.expected_completed, judged.expected_failed);
+
+-- name: every_run_in_hand_will_be_counted
+-- Once counting has passed its id, a run is found again only if it is remembered as late.
+select format('job %s: run %s is under way, and counting has passed it', pulse.id,
+    pulse.run_number) as breach
+from evenbeat.pulse
+join evenbeat.chore on chore.name = 'count'
+where pulse.token is not null
+  and pulse.run_id <= chore.cursor
+  and not exists (select from evenbeat.late_run where late_run.id = pulse.run_id);
+
+-- name: every_log_line_has_its_run
+select format('log line %s: there is no run %s', run_log.id, run_log.run_id) as breach
+from evenbeat.run_log
+where not exists (select from evenbeat.run_all where run_all.id = run_log.run_id);
 
 -- name: scope
 -- How much there is to look at.

@@ -1,0 +1,1 @@
+"""What goes over the wire on /api/v1, and how it translates."""

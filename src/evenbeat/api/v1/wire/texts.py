@@ -1,0 +1,21 @@
+"""Texts that can be stored: what PostgreSQL cannot keep is refused by its field."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.payload import check_text
+
+
+def storable(text: str) -> str:
+    try:
+        check_text(text, "")
+    except InvalidInput as error:
+        raise ValueError(error.errors[0].message) from None
+    return text
+
+
+Storable = Annotated[str, AfterValidator(storable)]
+# Names, keys, and whatever jobs are chosen by.
+Name = Annotated[Storable, Field(min_length=1, max_length=200)]

@@ -1,0 +1,113 @@
+"""`evenbeat token` and `evenbeat tokens`: make one, list them, revoke one."""
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.config import Settings, load
+from evenbeat.control.signing import make_token
+from evenbeat.core.access import LIFETIME, Role
+from evenbeat.core.durations import parse_duration
+from evenbeat.core.errors import MigrationFailed, StoreUnavailable
+from evenbeat.observe import log
+
+app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
+
+Result = TypeVar("Result")
+DataDir = Annotated[str | None, typer.Option(help="Home of the embedded server.")]
+COLUMNS = ("id", "name", "role", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by")
+NOT_RECORDED = (
+    "This token is not recorded, since {why}: it is good, but `evenbeat tokens` neither lists nor "
+    "revokes it. Make it beside a running `evenbeat up` or `server` to have it recorded."
+)
+
+
+def token(
+    role: Annotated[Role, typer.Option(help="What its bearer may do.")] = Role.OPERATOR,
+    name: Annotated[str, typer.Option(help="Who its bearer is.")] = "cli",
+    expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
+    data_dir: DataDir = None,
+) -> None:
+    """Print a token for the API, alone on the last line."""
+    lifetime = parse_duration(expires, "expires", LIFETIME)
+    settings = load(data_dir=data_dir)
+    log.configure(settings)
+    try:
+        signed = asyncio.run(issue(settings, name, role, lifetime))
+    except (StoreUnavailable, MigrationFailed) as error:
+        signed = make_token(settings, name=name, role=role, lifetime=lifetime)
+        typer.echo(NOT_RECORDED.format(why=error), err=True)
+    typer.echo(signed)
+
+
+async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) -> str:
+    eb = Evenbeat(settings)
+    # A server is not started for one row: whoever will use the token starts it.
+    if not eb.has_database():
+        raise StoreUnavailable("no database is running")
+    async with eb:
+        await check_schema(eb)
+        _, signed = await eb.tokens.issue(
+            name=name, role=role, lifetime=lifetime, issued_by=whoami()
+        )
+        return signed
+
+
+async def check_schema(eb: Evenbeat) -> None:
+    status = await eb.schema_status()
+    status.check()
+    if status.pending:
+        raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
+
+
+def whoami() -> str:
+    """For the record: the name of this machine's user, if it has one."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "cli"
+
+
+def with_app(work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None) -> Result:
+    settings = load(data_dir=data_dir)
+    log.configure(settings)
+
+    async def run() -> Result:
+        async with Evenbeat(settings) as eb:
+            await check_schema(eb)
+            return await work(eb)
+
+    return asyncio.run(run())
+
+
+@app.command("list")
+def list_tokens(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List the tokens that were made, newest first."""
+    page = with_app(lambda eb: eb.tokens.page(limit=limit), data_dir)
+    rows = [[getattr(each, column) for column in COLUMNS] for each in page.tokens]
+    show.rows(COLUMNS, rows, output)
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[UUID, typer.Argument(help="As `evenbeat tokens list` shows it.")],
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Revoke a token: it opens nothing any more, within seconds on every process."""
+    revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=whoami()), data_dir)
+    if output is show.Format.JSON:
+        show.json({column: getattr(revoked, column) for column in COLUMNS})
+    else:
+        typer.echo(f"Revoked the token of {revoked.name}, {revoked.id}.")

@@ -1,0 +1,278 @@
+"""How jobs come into being: one, a hundred thousand at once, or by name."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from evenbeat.control import doubt
+from evenbeat.control.preparation import (
+    Entry,
+    Preparation,
+    as_stored,
+    job_of,
+    prepare_all,
+    read,
+    resolved_group,
+    seeded,
+)
+from evenbeat.core import planning
+from evenbeat.core.audit import PYTHON, Actor
+from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from evenbeat.core.ids import new_job_uid
+from evenbeat.core.model import Definition, Job
+from evenbeat.core.registry import Registry
+from evenbeat.observe import log
+from evenbeat.store import clock, groups, jobs, newborns, nodes
+from evenbeat.store.database import (
+    Database,
+    Session,
+    cut_off,
+    part_of_transaction_on,
+    transaction_on,
+)
+from evenbeat.store.newborns import Born, Newborn
+
+# One statement each: megabytes, and a fraction of a second in which nobody else hears of us.
+CHUNK = 10_000
+# Faster than this, commits that notify would wait for each other.
+QUIET = 0.02
+# Somebody else may be first, and its job may be gone by the time we look: again, but not for ever.
+TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of jobs that were added at once: `uids` are in the order in which they were
+    given, and `found` are the places of those that were there already, by their dedupe keys."""
+
+    uids: list[UUID]
+    found: frozenset[int] = frozenset()
+
+    @property
+    def new_count(self) -> int:
+        return len(self.uids) - len(self.found)
+
+
+@dataclass(slots=True)
+class Storing:
+    """Newborns on their way, and the live jobs that hold dedupe keys of theirs."""
+
+    newborns: list[Newborn]
+    wakes: bool
+    # Whose doing it is, where that is to be audited.
+    by: Actor | None
+    born: Born | None = None
+    holders: dict[str, UUID] = field(default_factory=dict[str, UUID])
+
+
+class Admission:
+    """Adds jobs to one database."""
+
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self._database = database
+        self._registry = registry
+        self._watch = clock.Watch(database)
+        self._waker = clock.Waker(database)
+        self._known_kinds: set[str] = set()
+        self._added_at = 0.0
+
+    async def close(self) -> None:
+        await self._waker.done()
+
+    async def add(
+        self, definition: Definition, dedupe_key: str | None, connection: Any, by: Actor
+    ) -> Job:
+        check_connection(connection)
+        preparation = await self._prepare([definition])
+        newborn = preparation.newborn(new_job_uid(preparation.now), definition, dedupe_key)
+        is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
+        # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
+        wakes = is_soon and (self._is_quiet() or connection is not None)
+        for _ in range(TRIES):
+            storing = Storing([newborn], wakes, person(by))
+            await self._store(storing, connection)
+            if not storing.holders:
+                if is_soon and not wakes:
+                    self._waker.wake_soon()
+                log.get_logger().info(
+                    log.JOB_CREATED, job_id=str(newborn.uid), kind=definition.kind, by=by.name
+                )
+                return await self._new_job(newborn, storing.born)
+            [holder] = storing.holders.values()
+            job = await self._existing(holder, connection)
+            if job is not None:
+                return job
+        raise Conflict(f"the jobs of dedupe key {dedupe_key!r} come and go; add it again")
+
+    async def add_many(self, entries: Iterable[Entry], connection: Any, by: Actor) -> Batch:
+        check_connection(connection)
+        items = list(read(entries))
+        preparation = await self._prepare([definition for definition, _ in items])
+        prepared = await prepare_all(items, preparation)
+        if not prepared:
+            return Batch([])
+        first_of = {each.dedupe_key: each for each in reversed(prepared) if each.dedupe_key}
+        distinct = [e for e in prepared if not e.dedupe_key or first_of[e.dedupe_key] is e]
+        soonest = min(each.plan.first_beat for each in prepared)
+        is_soon = soonest < preparation.now + clock.SOON
+        storing = Storing(distinct, is_soon, person(by))
+        await self._store(storing, connection)
+        uids = {key: each.uid for key, each in first_of.items()} | storing.holders
+        batch = Batch(
+            [uids[each.dedupe_key] if each.dedupe_key else each.uid for each in prepared],
+            frozenset(
+                place
+                for place, each in enumerate(prepared)
+                if each.dedupe_key
+                and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
+            ),
+        )
+        log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
+        return batch
+
+    async def check(self, definition: Definition) -> Definition:
+        """For a job that exists: refuse what cannot work, and have its lane open."""
+        (await self._prepare([definition])).check(definition)
+        async with self._database.transaction() as session:
+            await open_lanes(session, [(definition.kind, definition.runs_on)])
+        return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
+
+    async def is_same(self, job: Job, definition: Definition) -> bool:
+        """Whether the job would stay as it is, its rhythm included."""
+        now = await self._watch.now()
+        timetable = planning.keep_rhythm(seeded(definition), job.definition.timetable, now)
+        return as_stored(definition, timetable) == job.definition
+
+    async def _prepare(self, definitions: Sequence[Definition]) -> Preparation:
+        """A kind is known if this process or any node ever served it."""
+        kinds = {each.kind for each in definitions}
+        if not kinds <= {*self._registry, *self._known_kinds}:
+            self._known_kinds = {lane.kind for lane in await nodes.lanes(self._database)}
+        return Preparation(self._registry, self._known_kinds, await self._watch.now())
+
+    def _is_quiet(self) -> bool:
+        """Whether the last job was added a while ago."""
+        added_at, self._added_at = self._added_at, time.monotonic()
+        return self._added_at - added_at > QUIET
+
+    async def _store(self, storing: Storing, connection: Any) -> None:
+        if connection is not None:
+            await self._write(connection, storing, is_ours=False)
+            return
+        async with self._database.connection() as ours:
+            pid = ours.get_server_pid()
+            try:
+                await self._write(ours, storing, is_ours=True)
+            except StoreUnavailable as error:
+                # Cut off for good, so that its backend ends as soon as it has done what it does.
+                cut_off(ours)
+                lost = error
+            else:
+                return
+        uids = [each.uid for each in storing.newborns]
+        await doubt.find_stored(self._database, uids, pid=pid, lost=lost)
+
+    async def _write(self, connection: Any, storing: Storing, *, is_ours: bool) -> None:
+        first = storing.newborns[0]
+        # A name that is taken would spoil the caller's transaction, were it not a part of its own.
+        is_simple = first.group is None and (is_ours or first.definition.name is None)
+        if is_simple and len(storing.newborns) == 1:
+            session = Session(connection, self._database.clock)
+            born = await newborns.insert(
+                session, storing.newborns, wakes=storing.wakes, by=storing.by
+            )
+            if born.count:
+                storing.born = born
+                return
+            if first.dedupe_key is not None:
+                storing.holders = await newborns.holders(session, [first.dedupe_key])
+                if storing.holders:
+                    return
+        # Lanes are few and nearly always open: that one is not is found out by trying.
+        unit = part_of_transaction_on if connection.is_in_transaction() else transaction_on
+        async with unit(connection, self._database.clock) as session:
+            await write_all(session, storing)
+
+    async def _new_job(self, newborn: Newborn, born: Born | None) -> Job:
+        if born is None:
+            return replace(await jobs.by_uid(self._database, newborn.uid), is_new=True)
+        self._watch.hear(born.at)
+        return job_of(newborn, born)
+
+    async def _existing(self, uid: UUID, connection: Any) -> Job | None:
+        """None: it has been deleted meanwhile."""
+        session = self._database
+        if connection is not None:
+            session = Session(connection, self._database.clock)
+        try:
+            return await jobs.by_uid(session, uid)
+        except NotFound:
+            return None
+
+
+def person(by: Actor) -> Actor | None:
+    """A program that does not say in whose name it adds jobs is nobody to be audited."""
+    return None if by is PYTHON else by
+
+
+def check_connection(connection: Any) -> None:
+    if connection is not None and not isinstance(connection, asyncpg.Connection):
+        raise InvalidInput(
+            "connection",
+            "must be one of asyncpg; on those of other drivers, call select evenbeat.enqueue(…)",
+        )
+
+
+async def write_all(session: Session, storing: Storing) -> None:
+    """Lanes, then groups, then keys, then names: everybody who adds jobs waits in this order."""
+    written = [each.definition for each in storing.newborns]
+    await open_lanes(session, {(each.kind, each.runs_on) for each in written})
+    # The first job that names a group says what it allows.
+    named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
+    group_ids = await groups.ensure_all(session, list(named.values())) if named else {}
+    left = sorted(storing.newborns, key=by_key_and_name)
+    for _ in range(TRIES):
+        left = await write_chunks(session, left, storing, group_ids)
+        held = await newborns.holders(session, [each.dedupe_key or "" for each in left])
+        storing.holders |= held
+        # Who held the others has ended since.
+        left = [each for each in left if each.dedupe_key not in held]
+        if not left:
+            return
+    raise Conflict(f"the jobs of dedupe key {left[0].dedupe_key!r} come and go; add it again")
+
+
+async def write_chunks(
+    session: Session, left: Sequence[Newborn], storing: Storing, group_ids: dict[str, int]
+) -> list[Newborn]:
+    """Store them; those come back whose dedupe key somebody holds."""
+    refused: list[Newborn] = []
+    for start in range(0, len(left), CHUNK):
+        chunk = left[start : start + CHUNK]
+        is_last = start + CHUNK >= len(left)
+        born = await newborns.insert(
+            session, chunk, group_ids=group_ids, wakes=storing.wakes and is_last, by=storing.by
+        )
+        storing.born = born
+        if born.uids is not None:
+            refused += [each for each in chunk if each.uid not in born.uids]
+        elif born.count != len(chunk):
+            raise Conflict("a lane of these jobs was closed meanwhile; add them again")
+    return refused
+
+
+def by_key_and_name(newborn: Newborn) -> tuple[bool, str, bool, str]:
+    key, name = newborn.dedupe_key, newborn.definition.name
+    return key is None, key or "", name is None, name or ""
+
+
+async def open_lanes(session: Session, lanes: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    wanted_lanes = {(kind, frozenset(runs_on)) for kind, runs_on in lanes}
+    known = {(lane.kind, lane.runs_on) for lane in await nodes.lanes(session)}
+    missing = [(sorted(runs_on), kind) for kind, runs_on in wanted_lanes - known]
+    for runs_on, kind in sorted(missing):
+        await nodes.open_lanes(session, [kind], runs_on)

@@ -1,0 +1,157 @@
+"""function: calls a Python function that the app has registered; and handlers made of functions.
+
+A coroutine function runs on the node's loop. Any other one runs in a thread, where it may block.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast, get_args
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.handler import RunContext
+from evenbeat.core.outcome import DONE, Done, Failed, Outcome
+from evenbeat.core.secrets import check_references
+
+CONTEXT = "context"
+OUTCOMES = get_args(Outcome)
+
+
+class Function:
+    """The kind `function`: the payload names a registered function and its keyword arguments."""
+
+    kind = "function"
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def add(self, name: str, function: Callable[..., Any]) -> None:
+        if name in self._functions:
+            raise InvalidInput("name", f"there is a function {name!r} already")
+        check_callable(function)
+        self._functions[name] = function
+
+    def check(self, payload: Any) -> None:
+        """A process without functions cannot know which ones the nodes have."""
+        given = fields_of(payload)
+        for name in given.keys() - {"name", "args"}:
+            raise InvalidInput(f"payload.{name}", "is not known here; known: name, args")
+        name, arguments = given.get("name"), given.get("args", {})
+        if not isinstance(name, str) or not name:
+            raise InvalidInput("payload.name", "must be the name of a registered function")
+        if not isinstance(arguments, dict):
+            raise InvalidInput("payload.args", "must be an object: an argument's name and value")
+        check_references(arguments, "payload.args")
+        if self._functions:
+            self._check_call(name, cast("dict[str, Any]", arguments))
+
+    def _check_call(self, name: str, arguments: dict[str, Any]) -> None:
+        if name not in self._functions:
+            raise InvalidInput("payload.name", self._unknown(name))
+        function = self._functions[name]
+        if CONTEXT in arguments and takes_context(function):
+            raise InvalidInput(f"payload.args.{CONTEXT}", "is given by the node")
+        extra = {CONTEXT: None} if takes_context(function) else {}
+        try:
+            inspect.signature(function).bind(**arguments, **extra)
+        except TypeError as error:
+            raise InvalidInput("payload.args", f"{name}: {error}") from None
+
+    def _unknown(self, name: str) -> str:
+        return f"no function {name!r} is registered; registered: {', '.join(self._functions)}"
+
+    async def run(self, context: RunContext) -> Outcome:
+        name, arguments = context.payload["name"], context.payload.get("args", {})
+        function = self._functions.get(name)
+        if function is None:
+            # Not final: during an update of the fleet another node may have it already.
+            return Failed(self._unknown(name), error_type="UnknownFunction")
+        filled = context.secrets.fill(arguments)
+        extra = {CONTEXT: context} if takes_context(function) else {}
+        return await call(partial(function, **filled, **extra), context)
+
+
+class Called:
+    """A kind of its own, made of one function. It takes the payload, the context, or both: a
+    parameter named `context` is the context, and any other is the payload."""
+
+    def __init__(self, kind: str, function: Callable[..., Any]) -> None:
+        check_callable(function)
+        self._kind = kind
+        self._function = function
+        self._takes_context = takes_context(function)
+        self._payload_name = payload_parameter(function)
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    def check(self, payload: Any) -> None:
+        """What it can do with a payload, only the function knows."""
+        check_references(payload, "payload")
+
+    async def run(self, context: RunContext) -> Outcome:
+        given: list[Any] = []
+        if self._payload_name is not None:
+            given.append(context.secrets.fill(context.payload))
+        extra = {CONTEXT: context} if self._takes_context else {}
+        return await call(partial(self._function, *given, **extra), context)
+
+
+async def call(function: "partial[Any]", context: RunContext) -> Outcome:
+    """Call it where it belongs, and make an outcome of what it returns."""
+    if is_coroutine_function(function.func):
+        value = await function()
+    else:
+        value = await context.in_thread(function)
+        # Somebody's decorator may have hidden an `async def`.
+        if inspect.isawaitable(value):
+            value = await value
+    if value is None:
+        return DONE
+    return value if isinstance(value, OUTCOMES) else Done(result=value)
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004
+    )
+
+
+def takes_context(function: Callable[..., Any]) -> bool:
+    return CONTEXT in inspect.signature(function).parameters
+
+
+def payload_parameter(function: Callable[..., Any]) -> str | None:
+    """The one parameter besides the context; more cannot be filled from one payload."""
+    others = [
+        each
+        for each in inspect.signature(function).parameters.values()
+        if each.name != CONTEXT and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+    ]
+    required = [each for each in others if each.default is each.empty]
+    if len(required) > 1 or any(each.kind is each.KEYWORD_ONLY for each in required):
+        raise InvalidInput(
+            "handler", "must take the payload, or `context`, or both, and need nothing else"
+        )
+    positional = [each.name for each in others if each.kind is not each.KEYWORD_ONLY]
+    return positional[0] if positional else None
+
+
+def check_callable(function: Callable[..., Any]) -> None:
+    if not callable(function):
+        raise InvalidInput("handler", f"must be a function, not {type(function).__name__}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput("handler", "must return, not yield: nobody would ask for the rest")
+    try:
+        inspect.signature(function)
+    except ValueError:
+        raise InvalidInput(
+            "handler", "is a built-in that does not tell its parameters: wrap it in a function"
+        ) from None
+
+
+def fields_of(payload: Any) -> dict[str, Any]:
+    if not isinstance(payload, dict):
+        raise InvalidInput("payload", "must be an object")
+    return cast("dict[str, Any]", payload)

@@ -1,0 +1,138 @@
+"""Traces: a span for every job that is added and for every run, where OpenTelemetry is set up.
+
+That is: in a process of ours, with the extra `otel` and an OTLP endpoint in the OTEL_* variables;
+in somebody else's, with whatever tracer provider they have set. Without one, asking whether there
+is one is all it costs.
+"""
+
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Generator
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from evenbeat.core.model import Claimed, Definition, Job
+from evenbeat.core.outcome import Failed, Outcome
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+EXTRA = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+
+Owner = TypeVar("Owner")
+More = ParamSpec("More")
+Sender = Callable[Concatenate[Owner, Definition, More], Awaitable[Job]]
+
+
+class Provider(Protocol):
+    """What there is to do with a provider of ours."""
+
+    def shutdown(self) -> None: ...
+
+
+def configure() -> Provider | None:
+    """Send traces as the OTEL_* variables say; None where they say nothing, or cannot be obeyed.
+
+    `shutdown` sends what is left.
+    """
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    has_exporter = os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
+    has_endpoint = any(os.environ.get(name) for name in ENDPOINTS)
+    if is_off or not has_exporter or not has_endpoint or not is_installed():
+        return None
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({"service.name": "evenbeat"}).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    return provider
+
+
+def is_installed() -> bool:
+    """Whether the extra is there, all of it."""
+    try:
+        return all(find_spec(name) is not None for name in EXTRA)
+    except ImportError:
+        return False
+
+
+def is_on() -> bool:
+    """Whether anybody has said where spans go."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def sends(add: Sender[Owner, More]) -> Sender[Owner, More]:
+    """Makes adding a job a span, within the span of whoever adds it."""
+
+    @wraps(add)
+    async def traced(
+        owner: Owner, definition: Definition, *rest: More.args, **more: More.kwargs
+    ) -> Job:
+        if not is_on():
+            return await add(owner, definition, *rest, **more)
+        given = named("send", definition.kind)
+        with tracer().start_as_current_span(
+            f"send {definition.kind}", kind=SpanKind.PRODUCER, attributes=given
+        ) as span:
+            job = await add(owner, definition, *rest, **more)
+            span.set_attribute("messaging.message.id", str(job.uid))
+            return job
+
+    return traced
+
+
+class Run:
+    """The span of a run under way."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        """Put the outcome into the span, and hand it on."""
+        self._span.set_attribute("evenbeat.outcome", type(outcome).__name__.lower())
+        if isinstance(outcome, Failed):
+            self._span.set_attribute("error.type", outcome.error_type or str(outcome.error_class))
+            self._span.set_status(Status(StatusCode.ERROR, outcome.error))
+        return outcome
+
+
+@contextlib.contextmanager
+def processing(claimed: Claimed) -> Generator[Run]:
+    """A run as a span; whatever the handler traces lies within it.
+
+    It begins a trace of its own: a job runs a thousand times for once that it was added.
+    """
+    run, kind = claimed.run, claimed.definition.kind
+    given: dict[str, Any] = named("process", kind) | {
+        "messaging.message.id": str(claimed.uid),
+        "evenbeat.run.number": run.number,
+        "evenbeat.run.attempt": run.attempt,
+        "evenbeat.run.cause": run.cause.value,
+    }
+    if run.beat_at is not None:
+        given["evenbeat.run.beat_at"] = run.beat_at.isoformat()
+    with tracer().start_as_current_span(
+        f"process {kind}", context=Context(), kind=SpanKind.CONSUMER, attributes=given
+    ) as span:
+        yield Run(span)
+
+
+def named(operation: str, kind: str) -> dict[str, Any]:
+    """The attributes that every messaging system gives its spans."""
+    return {
+        "messaging.system": "evenbeat",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": kind,
+    }
+
+
+def tracer() -> trace.Tracer:
+    return trace.get_tracer("evenbeat")

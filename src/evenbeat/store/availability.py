@@ -1,0 +1,84 @@
+"""The many things that the driver says when the database cannot be had, sorted once.
+
+BUSY    it answers, and cannot do this now: the connection is as good as before
+DEMOTED it answers, and takes no writes: another server is the one to ask
+all else, a lost connection among it: what became of the statement is not known
+"""
+
+import contextlib
+from collections.abc import Generator
+
+import asyncpg
+
+from evenbeat.core.errors import StoreUnavailable
+
+# Class 40 (deadlocks among it), class 53 (disk, memory, connections), a wait for a lock, and a
+# statement that the server itself has stopped.
+BUSY = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+)
+DEMOTED = (asyncpg.ReadOnlySQLTransactionError,)
+# Class 08 (a pooler's complaints among it), class 57 (shut down, crashed, starting), class 58 (the
+# disk answers with errors), and whatever the driver finds out by itself.
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.PostgresSystemError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+UNAVAILABLE = (*BUSY, *DEMOTED, *LOST)
+
+
+@contextlib.contextmanager
+def availability() -> Generator[None]:
+    """Say StoreUnavailable where the driver says any of some dozens of things."""
+    try:
+        yield
+    except UNAVAILABLE as error:
+        raise StoreUnavailable(in_words(error)) from error
+
+
+def in_words(error: Exception) -> str:
+    why = reason(error)
+    match error:
+        case asyncpg.DiskFullError():
+            return f"the database's disk is full: {why}"
+        case asyncpg.ReadOnlySQLTransactionError():
+            return f"the database takes no writes, since it is a standby or read-only: {why}"
+        case _ if isinstance(error, BUSY):
+            return f"the database cannot do this now: {why}"
+        case _:
+            return f"the database does not answer: {why}"
+
+
+def reason(error: Exception) -> str:
+    """What the driver says, but for what it says about itself after a connection was lost."""
+    is_about_itself = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
+    is_telling = isinstance(error, ValueError | asyncpg.TargetServerAttributeNotMatched)
+    if is_about_itself and not is_telling:
+        return "the connection was lost"
+    # What comes in further lines are hints for whoever looks after the server: its log has them.
+    return str(error).partition("\n")[0] or "timed out"
+
+
+def is_spoilt(error: BaseException) -> bool:
+    """Whether the connection is not to be used again after this."""
+    cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
+    return isinstance(cause, UNAVAILABLE) and not isinstance(cause, BUSY)
+
+
+def spoils_others(error: BaseException) -> bool:
+    """Whether what one connection has found out is true of its neighbours too.
+
+    A cut network shows on each of them only after its own time limit, and a demoted server keeps
+    answering all of them.
+    """
+    cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
+    return isinstance(cause, TimeoutError | asyncpg.ReadOnlySQLTransactionError)

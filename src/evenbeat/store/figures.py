@@ -1,0 +1,124 @@
+"""Figures of the whole cluster: taken by one node into a table, read there by everyone."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from evenbeat.core.figures import (
+    DatabaseFigures,
+    Figures,
+    Lag,
+    LaneFigures,
+    RunTotals,
+    TableFigures,
+)
+from evenbeat.core.model import State
+from evenbeat.store import nodes
+from evenbeat.store.codes import STATES
+from evenbeat.store.database import Session
+from evenbeat.store.statements import load
+
+SQL = load("figures")
+CLUSTER, JOBS = "cluster", "jobs"
+# The probe looks at this many in each lane, so that it answers within milliseconds.
+LOOK = 100
+# Beyond this, more is just more.
+MOST_COUNTED = 10_000
+
+
+async def lag(session: Session) -> Lag:
+    row = await session.fetch_row(SQL["lag"], look=LOOK)
+    if row is None:
+        return Lag(timedelta(0), timedelta(0), 0, None)
+    return Lag(
+        served=timedelta(seconds=row["served"]),
+        unserved=timedelta(seconds=row["unserved"]),
+        live_nodes=row["nodes"],
+        silent=seconds(row["silent"]),
+    )
+
+
+async def take(session: Session) -> None:
+    """Everything but the count of jobs: a few bounded statements."""
+    lanes = await session.fetch(SQL["lanes"], most=MOST_COUNTED)
+    [letters] = await session.fetch(SQL["dead_letters"], most=MOST_COUNTED)
+    totals = await session.fetch(SQL["run_totals"])
+    [database] = await session.fetch(SQL["database"])
+    tables = await session.fetch(SQL["tables"])
+    value = {
+        "lanes": [dict(row) for row in lanes],
+        "nodes": await nodes.count_live(session),
+        "dead_letters": dict(letters),
+        "runs": [dict(row) for row in totals],
+        "database": dict(database),
+        "tables": [dict(row) for row in tables],
+    }
+    await session.execute(SQL["save"], name=CLUSTER, value=value)
+
+
+async def count_jobs(session: Session) -> int:
+    """Jobs by state: reads every pulse."""
+    await session.execute(SQL["plan_freely"])
+    rows = await session.fetch(SQL["jobs_by_state"])
+    counts = {str(STATES[row["state"]]): row["count"] for row in rows}
+    await session.execute(SQL["save"], name=JOBS, value=counts)
+    return sum(counts.values())
+
+
+async def read(session: Session) -> Figures | None:
+    """None: nobody has taken any yet."""
+    rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
+    if CLUSTER not in rows:
+        return None
+    taken: dict[str, Any] = rows[CLUSTER]["value"]
+    counted_at, jobs = counted_from(rows.get(JOBS))
+    return Figures(
+        taken_at=rows[CLUSTER]["taken_at"],
+        lanes=tuple(lane_from(lane) for lane in taken["lanes"]),
+        live_nodes=taken["nodes"],
+        open_dead_letters=taken["dead_letters"]["count"],
+        oldest_dead_letter=timedelta(seconds=taken["dead_letters"]["age"]),
+        runs=tuple(RunTotals(**totals) for totals in taken["runs"]),
+        database=database_from(taken["database"], taken["tables"]),
+        counted_at=counted_at,
+        jobs=jobs,
+    )
+
+
+def counted_from(row: asyncpg.Record | None) -> tuple[datetime | None, dict[State, int]]:
+    if row is None:
+        return None, {}
+    counts: dict[str, int] = row["value"]
+    return row["taken_at"], {State(state): count for state, count in counts.items()}
+
+
+def lane_from(taken: dict[str, Any]) -> LaneFigures:
+    return LaneFigures(
+        kind=taken["kind"],
+        runs_on=tuple(taken["runs_on"]),
+        is_served=taken["is_served"],
+        due=taken["due"],
+        lag=timedelta(seconds=taken["lag"]),
+    )
+
+
+def database_from(taken: dict[str, Any], tables: list[dict[str, Any]]) -> DatabaseFigures:
+    return DatabaseFigures(
+        size_bytes=taken["size_bytes"],
+        connections=taken["connections"],
+        max_connections=taken["max_connections"],
+        oldest_transaction=timedelta(seconds=taken["oldest_transaction"]),
+        xmin_age=taken["xmin_age"],
+        tables=tuple(
+            TableFigures(
+                table["name"], table["live"], table["dead"], seconds(table["vacuumed_ago"])
+            )
+            for table in tables
+        ),
+    )
+
+
+def seconds(number: float | None) -> timedelta | None:
+    """That have passed; a lease that runs on is 0 seconds old."""
+    return None if number is None else timedelta(seconds=max(number, 0))

@@ -1,0 +1,137 @@
+-- What people do to jobs, one or ten thousand: choose, lock, read, write. Between the lock and the
+-- write nothing else can move these jobs: claims pass over them, and ends of runs wait.
+
+-- name: lock
+-- In id order, as everywhere. What is read afterwards is what is written upon.
+select job.id
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.uid = any (:uids::uuid[])
+order by job.id
+for no key update of job, pulse;
+
+-- name: move
+-- What an action makes of the pulses. The states that allow it are asked for once more.
+update evenbeat.pulse as p
+set state = o.state,
+    wanted = o.wanted,
+    state_at = case
+        when p.state = o.state and p.wanted is not distinct from o.wanted then p.state_at
+        else :now
+    end,
+    next_beat_at = o.next_beat_at,
+    retry_at = o.retry_at,
+    manual_at = o.manual_at,
+    beat_at = o.beat_at,
+    attempt = o.attempt,
+    manual_attempt = o.manual_attempt,
+    is_parked = o.is_parked,
+    plan_version = p.plan_version + o.is_replanned::integer
+from unnest(
+    :job_ids::bigint[], :to_states::"char"[], :wanted::"char"[], :next_beats::timestamptz[],
+    :retries::timestamptz[], :manual::timestamptz[], :beats::timestamptz[],
+    :attempts::smallint[], :manual_attempts::smallint[], :parked::boolean[],
+    :replanned::boolean[]
+) as o (
+    job_id, state, wanted, next_beat_at, retry_at, manual_at, beat_at, attempt, manual_attempt,
+    is_parked, is_replanned
+)
+where p.id = o.job_id
+  and case
+      when p.token is not null then 'r'::"char"
+      when p.is_parked then 'b'::"char"
+      else p.state
+  end = any (:allowed::"char"[]);
+
+-- name: delete
+-- The name is free at once; the history stays.
+update evenbeat.job
+set deleted_at = :now
+where job.id = any (:job_ids::bigint[])
+  and job.deleted_at is null;
+
+-- name: edit
+-- Another definition; the one before is kept as it is stored, even if nobody can read it any more.
+with replaced as (
+    insert into evenbeat.job_version (job_id, version, definition, replaced_at, replaced_by)
+    select
+        job.id, job.version,
+        jsonb_build_object(
+            'name', job.name, 'kind', job.kind, 'payload', job.payload,
+            'timetable', job.timetable, 'policy', job.policy, 'labels', job.labels,
+            'group_key', job.group_key, 'group_limit', pulse.group_limit,
+            'priority', pulse.priority, 'runs_on', job.runs_on, 'wording', job.wording
+        ),
+        :now, :actor
+    from evenbeat.job
+    join evenbeat.pulse on pulse.id = job.id
+    where job.id = :job_id
+),
+edited as (
+    update evenbeat.job
+    set name = :name,
+        kind = :kind,
+        payload = coalesce(:payload::jsonb, 'null'),
+        timetable = :timetable::jsonb,
+        policy = :policy::jsonb,
+        labels = :labels::jsonb,
+        group_key = :group_key,
+        runs_on = :runs_on::text[],
+        wording = :wording::jsonb,
+        version = job.version + 1,
+        updated_at = :now
+    where job.id = :job_id
+      and job.version = :version
+      and job.deleted_at is null
+    returning job.id, job.version
+)
+update evenbeat.pulse
+set lane_id = lane.id,
+    group_id = :group_id,
+    group_limit = :group_limit,
+    priority = :priority,
+    def_version = edited.version
+from edited, evenbeat.lane
+where pulse.id = edited.id
+  and lane.kind = :kind
+  and lane.runs_on = :runs_on::text[];
+
+-- name: pass_over
+-- Beats of an old timetable that will not be run, as one row of the history of a job at rest.
+with counted as (
+    update evenbeat.pulse
+    set run_number = pulse.run_number + 1
+    where pulse.id = :job_id
+      and pulse.token is null
+    returning pulse.id, pulse.run_number
+)
+insert into evenbeat.run (
+    id, job_id, number, state, cause, beat_at, attempt, started_at, finished_at, skipped_count,
+    skipped_until, reason
+)
+select
+    nextval('evenbeat.run_id'), counted.id, counted.run_number, 'k', 's', :first_at, 0, :now,
+    :now, :count, :until_at, :reason
+from counted;
+
+-- name: versions
+-- Every definition of a job, the one in force first.
+select
+    job.version,
+    jsonb_build_object(
+        'name', job.name, 'kind', job.kind, 'payload', job.payload, 'timetable', job.timetable,
+        'policy', job.policy, 'labels', job.labels, 'group_key', job.group_key,
+        'group_limit', pulse.group_limit, 'priority', pulse.priority, 'runs_on', job.runs_on,
+        'wording', job.wording
+    ) as definition,
+    null::timestamptz as replaced_at,
+    null::text as replaced_by
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.id = :job_id
+union all
+select
+    job_version.version, job_version.definition, job_version.replaced_at, job_version.replaced_by
+from evenbeat.job_version
+where job_version.job_id = :job_id
+order by version desc;

@@ -1,0 +1,329 @@
+-- Runs are walked by their key, oldest first: their ids come from a sequence at the claim, so that
+-- no index on time is needed. Every statement here is one small piece of work. The larger ones say
+-- how many milliseconds they took here: a node that is busy hears of their end much later.
+
+-- name: newest_id
+-- The last id that was drawn; 0 before the first.
+select case when run_id.is_called then run_id.last_value else run_id.last_value - 1 end
+from evenbeat.run_id;
+
+-- name: closed_ids
+-- Which runs of this piece are in the history; the rest are under way, or were never born.
+select run.id
+from evenbeat.run
+where run.id > :after
+  and run.id <= :until
+order by run.id;
+
+-- name: next_closed_id
+select run.id
+from evenbeat.run
+where run.id > :after
+order by run.id
+limit 1;
+
+-- name: in_hand_ids
+-- Reads every pulse: asked only where the history has a wide gap, and once a day.
+select pulse.run_id as id
+from evenbeat.pulse
+where pulse.token is not null
+  and pulse.run_id > :after
+  and pulse.run_id <= :until
+order by pulse.run_id;
+
+-- name: remember_late
+insert into evenbeat.late_run (id)
+select late.id
+from unnest(:ids::bigint[]) as late (id)
+order by late.id
+on conflict (id) do nothing;
+
+-- name: closed_late
+select late_run.id
+from evenbeat.late_run
+join evenbeat.run on run.id = late_run.id
+order by late_run.id
+limit :limit;
+
+-- name: forget_late
+delete from evenbeat.late_run
+where late_run.id = any (:ids::bigint[]);
+
+-- name: stray_late
+-- Ids that were drawn by a claim that came to nothing: neither in the history nor in hand.
+select late_run.id
+from evenbeat.late_run
+where late_run.id > :after
+except
+select run.id
+from evenbeat.late_run
+join evenbeat.run on run.id = late_run.id
+except
+select pulse.run_id
+from evenbeat.pulse
+where pulse.token is not null
+limit :limit;
+
+-- name: count_runs
+-- Add these runs to their days and totals. Each run is given here once, ever, in the transaction
+-- that moves the cursor past it or forgets that it was late. Off the hot path: counted by the
+-- completion, a run would cost an upsert.
+with counted as materialized (
+    select
+        (run.started_at at time zone 'UTC')::date as day,
+        coalesce(job.kind, '') as kind,
+        coalesce(job.group_key, '') as group_key,
+        case
+            when job.timetable -> 'schedule' ?| array['once', 'now', 'at'] then 0
+            else coalesce(job.id, 0)
+        end as job_id,
+        count(*) filter (where run.state = 'c') as completed,
+        count(*) filter (where run.state = 'f') as failed,
+        count(*) filter (where run.error_class = 'lost') as lost,
+        count(*) filter (where run.state = 'x') as cancelled,
+        coalesce(sum(run.skipped_count), 0) as skipped,
+        count(*) filter (where run.cause = 't') as retried,
+        coalesce(sum(run.duration_ms) filter (where run.state = 'c'), 0) as duration_ms,
+        coalesce(max(run.duration_ms) filter (where run.state = 'c'), 0) as longest_ms,
+        coalesce(sum(run.items_crawled), 0) as items_crawled,
+        coalesce(sum(run.items_indexed), 0) as items_indexed
+    from evenbeat.run
+    left join evenbeat.job on job.id = run.job_id
+    where run.id = any (:ids::bigint[])
+    group by 1, 2, 3, 4
+),
+days as (
+    insert into evenbeat.run_day as d (
+        day, kind, group_key, job_id, completed, failed, lost, cancelled, skipped, retried,
+        duration_ms, longest_ms, items_crawled, items_indexed
+    )
+    select
+        counted.day, counted.kind, counted.group_key, counted.job_id, counted.completed,
+        counted.failed, counted.lost, counted.cancelled, counted.skipped, counted.retried,
+        counted.duration_ms, counted.longest_ms, counted.items_crawled, counted.items_indexed
+    from counted
+    order by counted.day, counted.kind, counted.group_key, counted.job_id
+    on conflict (day, kind, group_key, job_id) do update
+    set completed = d.completed + excluded.completed,
+        failed = d.failed + excluded.failed,
+        lost = d.lost + excluded.lost,
+        cancelled = d.cancelled + excluded.cancelled,
+        skipped = d.skipped + excluded.skipped,
+        retried = d.retried + excluded.retried,
+        duration_ms = d.duration_ms + excluded.duration_ms,
+        longest_ms = greatest(d.longest_ms, excluded.longest_ms),
+        items_crawled = d.items_crawled + excluded.items_crawled,
+        items_indexed = d.items_indexed + excluded.items_indexed
+    returning d.day
+),
+totals as (
+    insert into evenbeat.run_total as t (kind, completed, failed, lost, cancelled, skipped)
+    select
+        counted.kind, sum(counted.completed), sum(counted.failed), sum(counted.lost),
+        sum(counted.cancelled), sum(counted.skipped)
+    from counted
+    group by counted.kind
+    order by counted.kind
+    on conflict (kind) do update
+    set completed = t.completed + excluded.completed,
+        failed = t.failed + excluded.failed,
+        lost = t.lost + excluded.lost,
+        cancelled = t.cancelled + excluded.cancelled,
+        skipped = t.skipped + excluded.skipped
+    returning t.kind
+)
+select
+    (select count(*) from days) as day_count,
+    (select count(*) from totals) as kind_count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
+
+-- name: old_runs
+-- Which runs of this piece may go: those that are both older than :keep_for and beyond the :keep
+-- newest of their job. "Beyond the newest" is arithmetic on the job's own counter; a job that is
+-- gone has no newest. Nothing goes that has not been counted in its day.
+-- The oldest of a job go first, so that its history never has a hole: where an older run is kept,
+-- or lies before this piece, the rest of that job waits for the next sweep.
+with piece as materialized (
+    select run.id, run.job_id, run.number, run.started_at, run.finished_at
+    from evenbeat.run
+    where run.id > :after
+      and run.id <= (select chore.cursor from evenbeat.chore where chore.name = 'count')
+    order by run.id
+    limit :limit
+),
+judged as materialized (
+    select
+        piece.id,
+        bool_and(
+            piece.finished_at < :now - :keep_for::interval
+            and (pulse.id is null or piece.number <= pulse.run_number - :keep)
+            and late_run.id is null
+        ) over (partition by piece.job_id order by piece.number) as may_go,
+        first_value(piece.number) over (partition by piece.job_id order by piece.number) as first,
+        piece.job_id
+    from piece
+    left join evenbeat.pulse on pulse.id = piece.job_id
+    left join evenbeat.late_run on late_run.id = piece.id
+),
+-- Whoever starts later also ends later than this: from here on everything is too young.
+young as (
+    select min(piece.id) as id
+    from piece
+    where piece.started_at >= :now - :keep_for::interval
+)
+select
+    (select max(piece.id) from piece) as last_id,
+    (select count(*) from piece) as seen,
+    young.id as young_id,
+    array(
+        select judged.id
+        from judged
+        where judged.may_go
+          and not exists (
+              select from evenbeat.run as older
+              where older.job_id = judged.job_id
+                and older.number < judged.first
+          )
+        order by judged.id
+    ) as ids,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms
+from young;
+
+-- name: remove_lines
+-- Log lines go with their run, a bounded number at a time: a run may have a million of them.
+with gone as (
+    delete from evenbeat.run_log
+    where (run_log.run_id, run_log.id) in (
+        select line.run_id, line.id
+        from unnest(:run_ids::bigint[]) as doomed (run_id)
+        join evenbeat.run_log as line on line.run_id = doomed.run_id
+        limit :limit
+    )
+    returning run_log.id
+)
+select
+    (select count(*) from gone) as count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
+
+-- name: remove_runs
+with gone as (
+    delete from evenbeat.run
+    where run.id = any (:ids::bigint[])
+    returning run.id
+)
+select
+    (select count(*) from gone) as count,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
+
+-- name: old_jobs
+-- Which jobs of this piece may go: one-off jobs that have ended, and deleted ones, for :keep_for.
+-- Locked, in id order: nobody may retry what is being removed; whoever is at it keeps the job.
+-- Not before every run of the job has been counted, else nobody could say of what kind it was.
+with piece as materialized (
+    select pulse.id
+    from evenbeat.pulse
+    where pulse.id > :after
+    order by pulse.id
+    limit :limit
+),
+counted as materialized (
+    select chore.cursor from evenbeat.chore where chore.name = 'count'
+),
+late as materialized (
+    select distinct run.job_id
+    from evenbeat.late_run
+    join evenbeat.run on run.id = late_run.id
+),
+doomed as materialized (
+    select pulse.id
+    from piece
+    join evenbeat.pulse on pulse.id = piece.id
+    join evenbeat.job on job.id = piece.id
+    where pulse.token is null
+      and (
+          job.deleted_at < :now - :keep_for::interval
+          or pulse.state in ('c', 'f', 'x')
+          and pulse.state_at < :now - :keep_for::interval
+          and pulse.next_beat_at is null
+          and pulse.retry_at is null
+          and pulse.manual_at is null
+          and job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+      )
+      and coalesce(
+          (
+              select run.id
+              from evenbeat.run
+              where run.job_id = piece.id
+              order by run.number desc
+              limit 1
+          ) <= (select counted.cursor from counted),
+          true
+      )
+      and piece.id not in (select late.job_id from late)
+    order by pulse.id
+    for update of pulse skip locked
+)
+select
+    (select max(piece.id) from piece) as last_id,
+    (select count(*) from piece) as seen,
+    array(select doomed.id from doomed order by doomed.id) as ids,
+    extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
+
+-- name: fold_days
+-- The days of jobs that go are kept under job 0: what a kind or a group did stays known.
+with folded as (
+    delete from evenbeat.run_day
+    where run_day.job_id > 0
+      and run_day.job_id = any (:job_ids::bigint[])
+    returning
+        run_day.day, run_day.kind, run_day.group_key, run_day.completed, run_day.failed,
+        run_day.lost, run_day.cancelled, run_day.skipped, run_day.retried, run_day.duration_ms,
+        run_day.longest_ms, run_day.items_crawled, run_day.items_indexed
+)
+insert into evenbeat.run_day as d (
+    day, kind, group_key, job_id, completed, failed, lost, cancelled, skipped, retried,
+    duration_ms, longest_ms, items_crawled, items_indexed
+)
+select
+    folded.day, folded.kind, folded.group_key, 0, sum(folded.completed), sum(folded.failed),
+    sum(folded.lost), sum(folded.cancelled), sum(folded.skipped), sum(folded.retried),
+    sum(folded.duration_ms), max(folded.longest_ms), sum(folded.items_crawled),
+    sum(folded.items_indexed)
+from folded
+group by folded.day, folded.kind, folded.group_key
+order by folded.day, folded.kind, folded.group_key
+on conflict (day, kind, group_key, job_id) do update
+set completed = d.completed + excluded.completed,
+    failed = d.failed + excluded.failed,
+    lost = d.lost + excluded.lost,
+    cancelled = d.cancelled + excluded.cancelled,
+    skipped = d.skipped + excluded.skipped,
+    retried = d.retried + excluded.retried,
+    duration_ms = d.duration_ms + excluded.duration_ms,
+    longest_ms = greatest(d.longest_ms, excluded.longest_ms),
+    items_crawled = d.items_crawled + excluded.items_crawled,
+    items_indexed = d.items_indexed + excluded.items_indexed;
+
+-- name: remove_jobs
+-- Dead letters stay: they carry the job's name and payload. The runs stay as long as runs do, and
+-- so does what the audit says.
+with rested as (
+    delete from evenbeat.pulse
+    where pulse.id = any (:job_ids::bigint[])
+),
+forgotten as (
+    delete from evenbeat.job_version
+    where job_version.job_id = any (:job_ids::bigint[])
+)
+delete from evenbeat.job
+where job.id = any (:job_ids::bigint[]);
+
+-- name: remove_days
+delete from evenbeat.run_day
+where (run_day.day, run_day.kind, run_day.group_key, run_day.job_id) in (
+    select old.day, old.kind, old.group_key, old.job_id
+    from evenbeat.run_day as old
+    where old.day < ((:now - :keep_for::interval) at time zone 'UTC')::date
+    order by old.day, old.kind, old.group_key, old.job_id
+    limit :limit
+);

@@ -1,0 +1,94 @@
+"""/readyz: whether the schedule is kept, computed from rows, for everyone and without names."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from evenbeat.control.jobs import Jobs
+from evenbeat.core.registry import Registry
+from evenbeat.store import nodes
+from evenbeat.store.database import Database
+from tests.conftest import START
+from tests.store.given import LEASE, definition
+from tests.support.databases import Clock
+from tests.support.processes import Api, Process
+
+Ask = Callable[[], Awaitable[tuple[int, dict[str, object]]]]
+
+
+@pytest.fixture
+async def ask(start: Callable[..., Process], client: Callable[..., Api]) -> Ask:
+    """What a stranger is told by a server without a node."""
+    stranger = client(await start("server", EVENBEAT_READY_LAG="2m").ready(), role=None)
+
+    async def ask() -> tuple[int, dict[str, object]]:
+        answer = await stranger.get("/readyz")
+        assert "secret" not in answer.text
+        return answer.status_code, answer.json()
+
+    return ask
+
+
+async def add(database: Database, kind: str) -> None:
+    await nodes.open_lanes(database, [kind])
+    await Jobs(database, Registry()).add(definition("every 1m", kind=kind, name="a secret"))
+
+
+async def join(database: Database, *kinds: str) -> int:
+    return await nodes.join(database, "secret:1", kinds=kinds, labels=(), lease_duration=LEASE)
+
+
+async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None:
+    assert await ask() == (
+        200,
+        {
+            "status": "ready",
+            "checks": {"database": "ok", "schema": "ok", "schedule": "ok"},
+            "figures": {
+                "lag_seconds": 0.0,
+                "unserved_lag_seconds": 0.0,
+                "live_nodes": 0,
+                "seconds_without_a_node": None,
+            },
+        },
+    )
+
+
+async def test_a_schedule_that_nobody_keeps_is_not_ready(
+    ask: Ask, database: Database, clock: Clock
+) -> None:
+    await add(database, "secret")
+    await clock.advance(minutes=2, seconds=59)
+    assert (await ask())[0] == 200
+    await clock.advance(minutes=1)
+    status, told = await ask()
+    assert status == 503
+    assert told["status"] == "not ready"
+    late = "no node is alive, and a job is 179 s late, and 120 s are allowed"
+    assert told["checks"] == {"database": "ok", "schema": "ok", "schedule": late}
+
+
+async def test_nodes_that_fall_behind_are_not_ready(
+    ask: Ask, database: Database, clock: Clock
+) -> None:
+    await add(database, "secret")
+    await join(database, "secret")
+    await clock.set_to(START.replace(hour=13))
+    status, told = await ask()
+    assert status == 503
+    assert told["figures"]["live_nodes"] == 1  # type: ignore[index]
+    checks: dict[str, str] = told["checks"]  # type: ignore[assignment]
+    assert checks["schedule"].startswith("a job is ")
+
+
+async def test_a_kind_that_no_node_serves_does_not_make_the_others_unready(
+    ask: Ask, database: Database, clock: Clock
+) -> None:
+    await add(database, "secret")
+    await join(database, "other")
+    await clock.set_to(START.replace(hour=13))
+    status, told = await ask()
+    assert status == 200
+    figures: dict[str, float] = told["figures"]  # type: ignore[assignment]
+    assert figures["lag_seconds"] == 0
+    assert figures["unserved_lag_seconds"] > 3000

@@ -1,0 +1,131 @@
+"""Behind pgbouncer in transaction mode: found out by looking, and everything works but the bell."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from evenbeat.config import Settings
+from evenbeat.control.verify import verify
+from evenbeat.core.groups import Group
+from evenbeat.core.model import RunState, State
+from evenbeat.core.outcome import Done, Failed
+from evenbeat.observe import log
+from evenbeat.postgres import EmbeddedServer
+from evenbeat.store import migrate
+from evenbeat.store.database import SESSION, Database
+from evenbeat.store.route import Route
+from tests.engine.workshop import Does, Gate, Workshop
+from tests.postgres.support import free_port
+from tests.support import databases
+from tests.support.databases import Clock
+from tests.support.network import Network, network
+from tests.support.poolers import Pooler, pooler
+
+pytestmark = pytest.mark.usefixtures("rules")
+# A pooler that is told to take our settings, and to do nothing with them.
+IGNORES = f"ignore_startup_parameters = {', '.join(SESSION)}"
+
+
+@pytest.fixture
+async def bouncer(wire: Network, tmp_path: Path) -> AsyncIterator[Pooler]:
+    async with pooler(wire.url, tmp_path, free_port()) as bouncer:
+        yield bouncer
+
+
+@pytest.fixture
+async def pooled(bouncer: Pooler) -> AsyncIterator[Database]:
+    database = Database(bouncer.url, clock="set", pool_size=5)
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def pooled_workshop(pooled: Database, settings: Settings) -> Workshop:
+    return Workshop(pooled, settings)
+
+
+async def test_a_pooler_is_found_out_whether_or_not_it_takes_our_settings(
+    wire: Network, bouncer: Pooler, tmp_path: Path
+) -> None:
+    direct, plain = Route(wire.url), Route(bouncer.url)
+    async with pooler(wire.url, tmp_path, free_port(), IGNORES) as meek:
+        quiet = Route(meek.url)
+        for route in (direct, plain, quiet):
+            assert route.is_pooled is None
+            await (await route.connect(SESSION)).close()
+    assert [route.is_pooled for route in (direct, plain, quiet)] == [False, True, True]
+
+
+async def test_what_is_said_of_a_pooler_is_not_found_out(wire: Network) -> None:
+    route = Route(wire.url, "on")
+    connection = await route.connect(SESSION)
+    assert await connection.fetchval("show application_name") != SESSION["application_name"]
+    await connection.close()
+
+
+async def test_our_settings_hold_in_every_transaction_and_stay_in_none(pooled: Database) -> None:
+    show = "select current_setting('statement_timeout'), current_setting('timezone')"
+    async with pooled.transaction() as session:
+        [inside] = await session._runner.fetch(show)
+    async with pooled.connection() as connection:
+        outside = await connection.fetchval("select current_setting('statement_timeout')")
+    assert tuple(inside) == (SESSION["statement_timeout"], "UTC")
+    assert outside == "0"
+
+
+async def test_the_life_of_jobs_behind_a_pooler(pooled_workshop: Workshop, clock: Clock) -> None:
+    workshop, gate, tries = pooled_workshop, Gate(), []
+
+    def flaky(context: object) -> Done | Failed:
+        tries.append(context)
+        return Failed("not yet") if len(tries) == 1 else Done()
+
+    with capture_logs() as lines:
+        async with (
+            workshop.node(Does(Done()), Does(gate, "gated"), Does(flaky, "flaky")),
+            workshop.node(Does(Done())),
+        ):
+            done = [await workshop.add() for _ in range(20)]
+            few = Group("few", max_running=2)
+            grouped = [await workshop.add(group=few) for _ in range(10)]
+            again = await workshop.add(kind="flaky", policy={"max_attempts": 2})
+            unwanted = await workshop.add(kind="gated")
+            for job in (*done, *grouped):
+                assert (await workshop.closed(job)).state is RunState.COMPLETED
+            await gate.reached.wait()
+            await workshop.cancel(unwanted)
+            assert (await workshop.closed(unwanted)).state is RunState.CANCELLED
+            assert (await workshop.closed(again)).state is RunState.FAILED
+            await clock.advance(hours=1)
+            assert (await workshop.closed(again, 2)).state is RunState.COMPLETED
+    assert (await workshop.look(unwanted)).pulse.state is State.CANCELLED
+    assert [line["event"] for line in lines].count(log.POLLING) == 2
+    assert [str(breach) for breach in await verify(workshop.database)] == []
+
+
+async def test_the_runs_of_a_dead_node_are_taken_over_behind_a_pooler(
+    pooled_workshop: Workshop,
+) -> None:
+    workshop, gate = pooled_workshop, Gate()
+    async with workshop.node(Does(gate), drain_timeout=timedelta(0)):
+        job = await workshop.add()
+        await gate.reached.wait()
+        await workshop.fetch("update evenbeat.node set alive_until = joined_at")
+        async with workshop.node(Does(Done(result="taken over"))):
+            assert (await workshop.closed(job, 2)).result == "taken over"
+
+
+async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    own_server.ensure_running()
+    await databases.create(own_server.url("postgres"), "pooled")
+    async with (
+        network(own_server.url("pooled")) as wire,
+        pooler(wire.url, tmp_path, free_port()) as bouncer,
+    ):
+        assert await migrate.migrate(bouncer.url) == list(migrate.known_migrations())
+        assert (await migrate.status(bouncer.url)).is_current
+        assert await migrate.rollback(bouncer.url) == [migrate.known_migrations()[-1]]

@@ -1,0 +1,117 @@
+"""Figures of the cluster as gauges."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from evenbeat.core.figures import (
+    DatabaseFigures,
+    Figures,
+    Lag,
+    LaneFigures,
+    RunTotals,
+    TableFigures,
+)
+from evenbeat.core.model import State
+from evenbeat.observe.gauges import gauges_of
+from evenbeat.observe.metrics import Names
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+LAG = Lag(served=3 * SECOND, unserved=40 * SECOND, live_nodes=2, silent=timedelta(0))
+FIGURES = Figures(
+    taken_at=NOW,
+    lanes=(
+        LaneFigures("crawl", (), is_served=True, due=5, lag=3 * SECOND),
+        LaneFigures("crawl", ("eu",), is_served=True, due=2, lag=SECOND),
+        LaneFigures("crawl", ("gpu",), is_served=False, due=7, lag=40 * SECOND),
+        LaneFigures("echo", (), is_served=True, due=0, lag=timedelta(0)),
+    ),
+    live_nodes=2,
+    open_dead_letters=4,
+    oldest_dead_letter=timedelta(hours=2),
+    runs=(RunTotals("crawl", completed=90, failed=9, lost=2, cancelled=1, skipped=3),),
+    database=DatabaseFigures(
+        size_bytes=1_000_000,
+        connections=12,
+        max_connections=100,
+        oldest_transaction=30 * SECOND,
+        xmin_age=77,
+        tables=(TableFigures("pulse", 1000, 250, None), TableFigures("run", 5000, 0, SECOND)),
+    ),
+    counted_at=NOW,
+    jobs={State.SCHEDULED: 100, State.RUNNING: 3},
+)
+
+
+def samples(lag: Lag, figures: Figures | None, most_kinds: int = 100) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for family in gauges_of(lag, figures, Names(most_kinds).label):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(sample.labels.values())
+            found[f"{sample.name}({labels})" if labels else sample.name] = sample.value
+    return found
+
+
+def test_every_figure_is_shown_in_base_units() -> None:
+    found = samples(LAG, FIGURES)
+    expected = {
+        "evenbeat_database_up": 1,
+        "evenbeat_nodes_alive": 2,
+        "evenbeat_schedule_lag_seconds": 3,
+        "evenbeat_unserved_lag_seconds": 40,
+        "evenbeat_figures_timestamp_seconds": NOW.timestamp(),
+        "evenbeat_jobs(scheduled)": 100,
+        "evenbeat_jobs(running)": 3,
+        "evenbeat_jobs(paused)": 0,
+        "evenbeat_depth(crawl,due)": 7,
+        "evenbeat_depth(crawl,unserved)": 7,
+        "evenbeat_depth(echo,due)": 0,
+        "evenbeat_dlq_unacknowledged": 4,
+        "evenbeat_dlq_oldest_seconds": 7200,
+        "evenbeat_cluster_runs_total(crawl,completed)": 90,
+        "evenbeat_cluster_runs_total(crawl,failed)": 7,
+        "evenbeat_cluster_runs_total(crawl,lost)": 2,
+        "evenbeat_cluster_runs_total(crawl,cancelled)": 1,
+        "evenbeat_cluster_runs_total(crawl,skipped)": 3,
+        "evenbeat_database_size_bytes": 1_000_000,
+        "evenbeat_database_connections": 12,
+        "evenbeat_database_max_connections": 100,
+        "evenbeat_oldest_transaction_seconds": 30,
+        "evenbeat_database_xmin_age_transactions": 77,
+        "evenbeat_table_live_tuples(pulse)": 1000,
+        "evenbeat_table_dead_tuples(pulse)": 250,
+        "evenbeat_table_dead_tuples(run)": 0,
+    }
+    assert {name: found.get(name) for name in expected} == expected
+    assert len([name for name in found if name.startswith("evenbeat_jobs(")]) == len(State)
+
+
+def test_where_no_node_lives_everything_that_waits_is_late() -> None:
+    found = samples(replace(LAG, live_nodes=0), FIGURES)
+    assert found["evenbeat_nodes_alive"] == 0, "what was taken while there were some is old"
+    assert found["evenbeat_schedule_lag_seconds"] == 40
+
+
+def test_before_anybody_took_figures_there_is_what_was_asked_for_just_now() -> None:
+    found = samples(LAG, None)
+    assert set(found) == {
+        "evenbeat_database_up",
+        "evenbeat_nodes_alive",
+        "evenbeat_schedule_lag_seconds",
+        "evenbeat_unserved_lag_seconds",
+    }
+
+
+def test_jobs_that_nobody_has_counted_are_not_shown_as_none() -> None:
+    found = samples(LAG, replace(FIGURES, counted_at=None, jobs={}))
+    assert not [name for name in found if name.startswith("evenbeat_jobs")]
+
+
+def test_kinds_beyond_the_bound_are_added_up() -> None:
+    lanes = tuple(
+        LaneFigures(f"kind {number}", (), is_served=True, due=1, lag=SECOND) for number in range(10)
+    )
+    found = samples(LAG, replace(FIGURES, lanes=lanes, runs=()), most_kinds=3)
+    assert found["evenbeat_depth(other,due)"] == 7
+    assert found["evenbeat_depth(kind 0,due)"] == 1

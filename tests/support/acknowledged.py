@@ -1,0 +1,70 @@
+"""What Evenbeat has acknowledged, remembered outside of its database, and looked for afterwards."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from evenbeat.control.jobs import Jobs
+from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.model import Definition
+from evenbeat.core.registry import Registry
+from evenbeat.core.schedules import parse
+from evenbeat.core.timetable import Timetable
+from evenbeat.store.database import Database
+from tests.support.processes import Process
+
+ENDED = re.compile(r"Job completed successfully.*?execution_number=(\d+).*?job_id=(\S+)")
+STATES = """
+select job.uid, pulse.state, (
+    select count(*) from evenbeat.run where run.job_id = job.id and run.state = 'c'
+) as completed
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+"""
+RUNS = """
+select job.uid::text as uid, run.number
+from evenbeat.run
+join evenbeat.job on job.id = run.job_id
+where run.state = 'c'
+"""
+
+
+class Client:
+    """Adds jobs one after the other, as an API does, and remembers which were acknowledged."""
+
+    def __init__(self, database: Database, *, seconds: float = 0.01) -> None:
+        self._database = database
+        self._definition = Definition("effect", Timetable(parse("now")), {"seconds": seconds})
+        self.acknowledged: list[UUID] = []
+        self.refused: list[str] = []
+
+    async def add_until(self, stopping: asyncio.Event, pause: float = 0.01) -> None:
+        jobs = Jobs(self._database, Registry())
+        while not stopping.is_set():
+            try:
+                self.acknowledged.append((await jobs.add(self._definition)).uid)
+            except StoreUnavailable as error:
+                self.refused.append(str(error))
+            await asyncio.sleep(pause)
+
+    async def missing(self, connection: Any) -> list[str]:
+        """The acknowledged jobs that are not there, or have not been done just once."""
+        found = {row["uid"]: row for row in await connection.fetch(STATES)}
+        gone = [f"job {uid} is not there" for uid in self.acknowledged if uid not in found]
+        return gone + [
+            f"job {uid} is {found[uid]['state']}, completed {found[uid]['completed']} times"
+            for uid in self.acknowledged
+            if uid in found and (found[uid]["state"], found[uid]["completed"]) != (b"c", 1)
+        ]
+
+
+async def missing_runs(connection: Any, processes: Iterable[Process]) -> list[str]:
+    """The runs that a node has heard to be written, and that are not."""
+    written = {(row["uid"], row["number"]) for row in await connection.fetch(RUNS)}
+    told = {
+        (uid, int(number)) for process in processes for number, uid in ENDED.findall(process.output)
+    }
+    assert told, "no node told of a run"
+    return [f"run {number} of {uid} is not there" for uid, number in sorted(told - written)]
