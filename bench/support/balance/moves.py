@@ -28,7 +28,7 @@ def measure() -> dict[str, dict[str, float]]:
         placed = rivals.now_plus_interval(fleet)
         for tolerance in TOLERANCES:
             budget = Budget(tolerance=tolerance, minute_tolerance=None)
-            moves = _moves(fleet, placed, budget)
+            moves = moves_of(fleet, placed, budget)
             fewest = oracle.fewest_moves(fleet, placed, level_of(fleet, placed, moves, tolerance))
             name = f"{fleet.name}, tolerance {tolerance}"
             found[name] = {"moves": len(moves), "fewest": fewest or 0}
@@ -37,13 +37,13 @@ def measure() -> dict[str, dict[str, float]]:
     print(f"\n{'from an even plan':24}{'moves':>8}")
     for make in fleets.ALL:
         fleet = make()
-        moves = _moves(fleet, ours.batch(fleet), Budget())
+        moves = moves_of(fleet, ours.batch(fleet), Budget())
         found[f"{fleet.name}, even"] = {"moves": len(moves)}
         print(f"{fleet.name:24}{len(moves):>8}", flush=True)
     return found
 
 
-def _moves(fleet: fleets.Fleet, placed: Placed, budget: Budget) -> tuple[Move, ...]:
+def moves_of(fleet: fleets.Fleet, placed: Placed, budget: Budget) -> tuple[Move, ...]:
     # In the week that the judge sees, so that both speak of the same slots.
     start = week_of(fleet)
     candidates = [Candidate(load) for load in ours.loads_of(fleet, placed, start)]

@@ -21,7 +21,7 @@ FLEETS: dict[str, Callable[[], Fleet]] = {
     "odd": lambda: fleets.odd_intervals(200),
     "windowed": lambda: fleets.off_peak(300),
     "backups": lambda: fleets.backups(200),
-    "office": lambda: fleets.office(200),
+    "office": fleets.office,
 }
 
 
@@ -36,6 +36,12 @@ def test_a_small_fleet_is_as_even_as_it_can_be_but_for_a_run_or_two(name: str):
         assert best <= peak <= np.ceil(best * (1 + spare)) + 1
         figures = judge(fleet, placed, dict.fromkeys(GRAINS, 1.0))
         assert figures["late %"] == figures["wrong interval %"] == figures["outside %"] == 0
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_what_was_placed_all_at_once_is_left_alone_by_a_rebalance(name: str):
+    fleet = FLEETS[name]()
+    assert moves.moves_of(fleet, ours.batch(fleet), Budget()) == ()
 
 
 @pytest.mark.parametrize("name", ["small", "grown", "half pinned"])

@@ -8,10 +8,11 @@ import numpy as np
 
 from evenbeat.core.balance.grid import Numbers
 from evenbeat.core.balance.level import bound, even_level, forced
-from evenbeat.core.balance.model import SLOT_S, Load, Placement
+from evenbeat.core.balance.model import SLOT_S, WEEK_S, Load, Placement
 from evenbeat.core.balance.place import place, placement_of
 from evenbeat.core.balance.relief import lower_peak
 from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.balance.score import measure
 
 
 def place_all(ring: LoadRing, loads: Iterable[Load], now: datetime) -> list[Placement]:
@@ -30,10 +31,27 @@ def place_all(ring: LoadRing, loads: Iterable[Load], now: datetime) -> list[Plac
             new.append(replace(given[i], job=i, phase_s=placed[i].phase_s))
     fixed = held + _no_choice(ring)
     level = even_level(ring.slot, fixed, 0.0)
-    for _, load in lower_peak(ring, new, level, now, is_thorough=True):
+    for load in _put_right(ring, new, level, now):
         moved = placement_of(ring, load, now)
         placed[load.job] = replace(moved, job=given[load.job].job)
     return [placed[i] for i in range(len(given))]
+
+
+def _put_right(ring: LoadRing, loads: list[Load], level: Numbers, now: datetime) -> list[Load]:
+    """Take the peak down, and say where every job is then."""
+    at = {load.job: load for load in loads}
+    at |= {new.job: new for _, new in lower_peak(ring, loads, level, now)}
+    before = measure(ring, WEEK_S)
+    further = list(lower_peak(ring, list(at.values()), level, now, is_thorough=True))
+    after = measure(ring, WEEK_S)
+    if after.score >= before.score and after.peak < before.peak:
+        at |= {new.job: new for _, new in further}
+    else:
+        # A lower peak at the cost of evenness is what the next rebalance would undo.
+        for old, new in further:
+            ring.remove(new)
+            ring.add(old)
+    return list(at.values())
 
 
 def _no_choice(ring: LoadRing) -> Numbers:
