@@ -112,8 +112,8 @@ class _Beats(Protocol):
         """The first beat not earlier than `low` inside the week, were these offsets for ever."""
         ...
 
-    def may_beat(self, change: Stretch, reach: timedelta) -> bool:
-        """Whether a beat may come within the reach of a clock change."""
+    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+        """Whether a beat may come within the reach of a clock change, in the beats' own stretch."""
         ...
 
 
@@ -186,7 +186,7 @@ def _may_catch(beats: _Beats, ours: Stretch, theirs: Stretch, reach: timedelta) 
     is_open = beats.week.is_open(_wall(begin - RESOLUTION, before)) or beats.week.is_open(
         _wall(begin, theirs.offset)
     )
-    return is_open and beats.may_beat(ours, reach)
+    return is_open and beats.may_beat(begin, ours, reach)
 
 
 class _Rhythm:
@@ -212,8 +212,8 @@ class _Rhythm:
             return _NEVER
         return beat + count * interval
 
-    def may_beat(self, change: Stretch, reach: timedelta) -> bool:
-        del change, reach
+    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+        del begin, stretch, reach
         return True
 
 
@@ -240,10 +240,13 @@ class _Clock:
             wall = self._pattern.next_wall(opening - RESOLUTION)
         return _NEVER
 
-    def may_beat(self, change: Stretch, reach: timedelta) -> bool:
-        at = change.starts_at
-        first = min(change.before, change.offset)
-        return self._pattern.has_time(_wall(at, first), abs(change.offset - change.before) + reach)
+    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+        if stretch.starts_at != begin:
+            # Only the window's clock changes: the beats go on by theirs.
+            return self._pattern.has_time(_wall(begin, stretch.offset), reach)
+        first = min(stretch.before, stretch.offset)
+        leap = abs(stretch.offset - stretch.before)
+        return self._pattern.has_time(_wall(begin, first), leap + reach)
 
 
 def _wall(instant: datetime, offset: timedelta) -> datetime:

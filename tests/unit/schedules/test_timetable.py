@@ -324,3 +324,11 @@ def test_a_window_lengthens_the_average_distance():
 def test_spans_that_meet_are_one(schedule: str, window: str, beats: tuple[str, ...]):
     table = timetable(schedule, f"{window} outside=skip")
     assert table.next_beats(NOON, 2) == tuple(map(at, beats))
+
+
+def test_a_window_that_stays_open_while_its_own_clock_is_set_back_catches_beats_of_another_zone():
+    """Berlin repeats an hour; Lord Howe, where the schedule is from, knows nothing of it."""
+    schedule = parse("daily 12:38:50 Australia/Lord_Howe")
+    table = Timetable(schedule, window=Window.parse("02:45-03:00 Europe/Berlin outside=skip"))
+    first = table.next_after(datetime(2000, 1, 1, tzinfo=UTC))
+    assert first == datetime(2000, 10, 29, 1, 38, 50, tzinfo=UTC)

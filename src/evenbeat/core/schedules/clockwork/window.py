@@ -141,6 +141,15 @@ class Window:
         openings, following = self._openings(instant)
         return openings[following - 1][1]
 
+    def openings_between(self, start: datetime, end: datetime) -> Openings:
+        """Every opening and closing from the start to before the end, at most two weeks later."""
+        openings, following = self._openings(start)
+        return tuple(
+            (opens, closes)
+            for opens, closes in openings[following - 1 :]
+            if opens < end and closes > start
+        )
+
     def _openings(self, instant: datetime) -> tuple[Openings, int]:
         """The openings around the instant, and the place of the first that is later."""
         openings = _openings(self, instant.toordinal() // _BLOCK)

@@ -1,0 +1,208 @@
+"""Relief: runs that stand above a level are carried to where they stand below it, in few moves.
+
+Each step takes the phase whose beats meet most bins above the level, and moves one of its jobs to
+the phase of the same interval whose beats meet fewest full ones, as long as that pays. Jobs of one
+interval and window are interchangeable, so the search is over intervals, not over jobs.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.core.balance.grid import Grid, Numbers, blocks_of, emptiest, minutes_of
+from evenbeat.core.balance.mask import Mask, open_minutes, opening_seconds
+from evenbeat.core.balance.model import DAY_S, MINUTE_S, SLOT_S, WEEK_MINUTES, WEEK_S, Load
+from evenbeat.core.balance.opening import Opening
+from evenbeat.core.balance.place import emptiest_second, offset_in
+from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.schedules.clockwork.window import Window
+
+# A move pays if it takes at least one run of the week from above the level; what it saves less
+# than that only decides between moves.
+_PAYS = 0.5
+_TIE = 1e-3
+
+
+@dataclass(slots=True)
+class _Rhythm:
+    """The movable jobs of one interval and window, by the block that they are in."""
+
+    grid: Grid
+    fits: Mask
+    opening: Opening | None
+    # Blocks between which jobs may move, as so many side by side; 0 is all of them.
+    side_by_side: int = 0
+    members: dict[int, list[Load]] = field(default_factory=dict[int, list[Load]])
+
+    def best(self, leaving: Numbers, entering: Numbers) -> tuple[float, int, int]:
+        """The move that pays most: what it pays, from which block, and to which."""
+        occupied = np.fromiter(self.members, np.intp, len(self.members))
+        if not len(occupied):
+            return -np.inf, 0, 0
+        leave = np.full(len(self.fits), -np.inf)
+        leave[occupied] = self.grid.total(leaving)[occupied]
+        enter = np.where(self.fits, self.grid.total(entering), np.inf)
+        if not self.side_by_side:
+            source, target = int(np.argmax(leave)), emptiest(enter)
+        else:
+            from_, to = (x.reshape(-1, self.side_by_side) for x in (leave, enter))
+            row = int(np.argmax(from_.max(1) - to.min(1)))
+            source = row * self.side_by_side + int(from_[row].argmax())
+            target = row * self.side_by_side + int(to[row].argmin())
+        return float(leave[source] - enter[target]), source, target
+
+
+def reach_level(
+    ring: LoadRing, loads: Iterable[Load], level: Numbers, now: datetime
+) -> Iterator[tuple[Load, Load]]:
+    """Bring down to the level those slots that can be."""
+    yield from Relief(ring, level, now, bin_s=SLOT_S).moves(loads)
+
+
+def lower_peak(
+    ring: LoadRing,
+    loads: Iterable[Load],
+    level: Numbers,
+    now: datetime,
+    *,
+    is_thorough: bool = False,
+) -> Iterator[tuple[Load, Load]]:
+    """Bring the slots down to the level, or as near to it as they come.
+
+    Where windows or intervals put the level out of reach, every bin of a busy time is full, and
+    nothing seems to pay. Then the peak is taken down by a hundredth at a time; thoroughly, in
+    the end, by a single run.
+    """
+    left = {load.job: load for load in loads}
+    goal, step = level, 0
+    while True:
+        count = len(left)
+        for old, new in reach_level(ring, list(left.values()), goal, now):
+            left.pop(old.job)
+            yield old, new
+        above = ring.slot[ring.slot > level]
+        if not len(above):
+            return
+        peak = int(above.max())
+        if goal is level or len(left) < count:
+            step = max(1, peak // 100)
+        elif is_thorough and step > 1:
+            step //= 4
+        else:
+            return
+        goal = np.maximum(level, peak - max(1, step))
+
+
+class Relief:
+    """One relief of a ring: `moves` changes the ring as it goes, and says what it moved."""
+
+    def __init__(self, ring: LoadRing, level: Numbers, now: datetime, *, bin_s: int) -> None:
+        self._ring, self._level, self._now, self._bin_s = ring, level, now, bin_s
+        self._rhythms: dict[object, _Rhythm] = {}
+
+    def moves(self, loads: Iterable[Load]) -> Iterator[tuple[Load, Load]]:
+        """Move some of these jobs, none of them twice: as it was, and as it is now."""
+        for load in loads:
+            self._enter(load)
+        if not self._is_above():
+            return
+        # What a rhythm can gain mostly falls as others gain: a stale figure is an upper bound,
+        # and only the rhythm on top has to be asked again.
+        heap = self._all_gains()
+        while heap:
+            stale, number, rhythm = heappop(heap)
+            if -stale < _PAYS:
+                # Some may have risen meanwhile. When none has, that is the end.
+                heap = sorted(entry for entry in self._all_gains() if -entry[0] >= _PAYS)
+                continue
+            gain, source, target = rhythm.best(*self._pressure())
+            if gain >= _PAYS and (not heap or gain >= -heap[0][0] - _TIE):
+                yield self._move(rhythm, source, target)
+            heappush(heap, (-gain, number, rhythm))
+
+    def _is_above(self) -> bool:
+        return bool((self._load() > self._level).any())
+
+    def _load(self) -> NDArray[np.int64]:
+        return self._ring.slot if self._bin_s == SLOT_S else self._ring.minute
+
+    def _all_gains(self) -> list[tuple[float, int, _Rhythm]]:
+        pressure = self._pressure()
+        heap = [
+            (-rhythm.best(*pressure)[0], number, rhythm)
+            for number, rhythm in enumerate(self._rhythms.values())
+        ]
+        heapify(heap)
+        return heap
+
+    def _pressure(self) -> tuple[Numbers, Numbers]:
+        """What leaving and entering each bin counts."""
+        load = self._load()
+        tie = load / np.maximum(self._level, 1) * _TIE
+        return (load > self._level) + tie, (load >= self._level) + tie
+
+    def _enter(self, load: Load) -> None:
+        offset = self._ring.offset_of(load)
+        if (load.interval_s <= self._bin_s and load.interval_s <= MINUTE_S) or offset >= WEEK_S:
+            return
+        key = load.interval_s, load.window
+        if key not in self._rhythms:
+            self._rhythms[key] = self._rhythm(load)
+        rhythm = self._rhythms[key]
+        rhythm.members.setdefault(rhythm.grid.block_of(offset), []).append(load)
+
+    def _rhythm(self, load: Load) -> _Rhythm:
+        interval = load.interval_s
+        opening = Opening.of(load, self._ring.start_s, self._now)
+        side_by_side = 0
+        if self._bin_s == MINUTE_S:
+            grid = minutes_of(interval, MINUTE_S)
+            # Within these the slots met stay the same. Where they are no whole minutes, each
+            # block is alone, and nothing moves.
+            side_by_side = max(1, gcd(interval, SLOT_S) // MINUTE_S)
+            if interval % MINUTE_S or interval > WEEK_S:
+                side_by_side = 1
+        else:
+            grid = minutes_of(interval) if opening else blocks_of(interval)
+        fits = np.ones(len(grid.starts), np.bool_)
+        if opening and load.window is not None:
+            fits = opening.fits(grid.starts)
+            grid = grid.landing(self._landing(load, load.window))
+        return _Rhythm(grid, fits, opening, side_by_side)
+
+    def _landing(self, load: Load, window: Window) -> NDArray[np.intp]:
+        """The bin that a beat in each minute of the week lands in, `bins` for none.
+
+        A beat outside waits for the opening, if that is far less than an interval away. Shorter
+        intervals have a beat waiting at every opening, whatever their phase.
+        """
+        nowhere, start_s = WEEK_S // self._bin_s, self._ring.start_s
+        minutes = np.arange(WEEK_MINUTES, dtype=np.intp)
+        bins = minutes * MINUTE_S // self._bin_s
+        opened = opening_seconds(window, start_s)
+        if window.outside == "skip" or load.interval_s < DAY_S or not len(opened):
+            waiting = np.full(WEEK_MINUTES, nowhere)
+        else:
+            following = np.searchsorted(opened, minutes * MINUTE_S) % len(opened)
+            waiting = opened[following] // self._bin_s
+        return np.where(open_minutes(window, start_s), bins, waiting)
+
+    def _move(self, rhythm: _Rhythm, source: int, target: int) -> tuple[Load, Load]:
+        old = rhythm.members[source].pop()
+        if not rhythm.members[source]:
+            del rhythm.members[source]
+        ring = self._ring
+        ring.remove(old)
+        if self._bin_s == MINUTE_S:
+            begin, end = rhythm.grid.edges[target : target + 2].tolist()
+            offset = emptiest_second(ring, old, (begin, end), rhythm.opening)
+        else:
+            offset = offset_in(ring, old, np.array([target]), rhythm.opening)
+        new = replace(old, phase_s=(ring.start_s + offset) % old.interval_s)
+        ring.add(new)
+        return old, new
