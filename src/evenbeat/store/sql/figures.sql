@@ -1,3 +1,25 @@
+-- fragment: due_alone
+-- What is due in a lane and in no group; each of the two has an index of its own.
+select q.due_at
+from evenbeat.pulse as q
+where q.lane_id = lane.id
+  and q.group_id is null
+  and q.turn_at <= :now
+  and q.due_at <= :now
+  and q.token is null
+order by q.turn_at
+
+-- fragment: due_grouped
+-- What is due in a lane and in a group.
+select q.due_at
+from evenbeat.pulse as q
+where q.lane_id = lane.id
+  and q.group_id is not null
+  and q.turn_at <= :now
+  and q.due_at <= :now
+  and q.token is null
+order by q.turn_at
+
 -- name: lag
 -- How late the schedule is, for the probe: the most overdue of the first :look in turn of each
 -- lane, lanes that a living node serves apart from those that none does. What is parked or rests
@@ -21,28 +43,14 @@ late as materialized (
             (
                 select min(head.due_at)
                 from (
-                    select q.due_at
-                    from evenbeat.pulse as q
-                    where q.lane_id = lane.id
-                      and q.group_id is null
-                      and q.turn_at <= :now
-                      and q.due_at <= :now
-                      and q.token is null
-                    order by q.turn_at
+                    :due_alone
                     limit :look
                 ) as head
             ),
             (
                 select min(head.due_at)
                 from (
-                    select q.due_at
-                    from evenbeat.pulse as q
-                    where q.lane_id = lane.id
-                      and q.group_id is not null
-                      and q.turn_at <= :now
-                      and q.due_at <= :now
-                      and q.token is null
-                    order by q.turn_at
+                    :due_grouped
                     limit :look
                 ) as head
             )
@@ -87,26 +95,12 @@ cross join lateral (
     select count(*) as due, min(head.due_at) as oldest_at
     from (
         (
-            select q.due_at
-            from evenbeat.pulse as q
-            where q.lane_id = lane.id
-              and q.group_id is null
-              and q.turn_at <= :now
-              and q.due_at <= :now
-              and q.token is null
-            order by q.turn_at
+            :due_alone
             limit :most
         )
         union all
         (
-            select q.due_at
-            from evenbeat.pulse as q
-            where q.lane_id = lane.id
-              and q.group_id is not null
-              and q.turn_at <= :now
-              and q.due_at <= :now
-              and q.token is null
-            order by q.turn_at
+            :due_grouped
             limit :most
         )
     ) as head

@@ -1,47 +1,60 @@
+-- fragment: living
+-- The node that claims. Its row is locked FOR SHARE: no lease is born on a node that is being
+-- declared dead, nor on one that is to rest, nor during maintenance, whatever is due.
+select node.id
+from evenbeat.node
+where node.id = :node_id
+  and node.dead_at is null
+  and node.alive_until > statement_timestamp()
+  and node.draining_at is null
+  and not exists (select from evenbeat.maintenance)
+for share
+
+-- fragment: lease
+-- What every claim writes: the run in hand, and why it happens.
+token = :token,
+node_id = :node_id,
+run_id = nextval('evenbeat.run_id'),
+run_number = p.run_number + 1,
+started_at = :now,
+cause = case
+    when p.manual_at <= :now then 'm'
+    when p.retry_at is not null then 't'
+    when p.next_beat_at < :now - interval '1 hour' then 'u'
+    else 's'
+end,
+beat_at = case
+    when p.manual_at <= :now or p.retry_at is not null then p.beat_at
+    else p.next_beat_at
+end,
+attempt = case
+    when p.manual_at <= :now then p.attempt
+    when p.retry_at is not null then p.attempt + 1
+    else 1
+end,
+manual_attempt = case
+    when p.manual_at <= :now then p.manual_attempt + 1
+    else p.manual_attempt
+end
+
+-- fragment: run
+-- What a claim tells of the run in hand.
+p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
+p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
+p.lost_streak
+
 -- name: claim_due
 -- Take up to :places[i] due jobs of :lane_ids[i], in turn: one HOT update a job, no index written.
 -- One secret :token for the whole claim; with the job's id it fences every later write.
--- The node row is locked FOR SHARE: no lease is born on a node that is being declared dead.
--- None is born during maintenance either, whatever is due.
 -- Picking by ctid is safe because nothing waits here (SKIP LOCKED); a statement that waits
 -- would not find the version born meanwhile.
 -- With :since[i] the turns before it are not looked at: while somebody holds an old snapshot, the
 -- jobs of turns gone by cannot be vacuumed, and a claim would step over every one of them.
 with alive as materialized (
-    select node.id
-    from evenbeat.node
-    where node.id = :node_id
-      and node.dead_at is null
-      and node.alive_until > statement_timestamp()
-      and node.draining_at is null
-      and not exists (select from evenbeat.maintenance)
-    for share
+    :living
 )
 update evenbeat.pulse as p
-set token = :token,
-    node_id = :node_id,
-    run_id = nextval('evenbeat.run_id'),
-    run_number = p.run_number + 1,
-    started_at = :now,
-    cause = case
-        when p.manual_at <= :now then 'm'
-        when p.retry_at is not null then 't'
-        when p.next_beat_at < :now - interval '1 hour' then 'u'
-        else 's'
-    end,
-    beat_at = case
-        when p.manual_at <= :now or p.retry_at is not null then p.beat_at
-        else p.next_beat_at
-    end,
-    attempt = case
-        when p.manual_at <= :now then p.attempt
-        when p.retry_at is not null then p.attempt + 1
-        else 1
-    end,
-    manual_attempt = case
-        when p.manual_at <= :now then p.manual_attempt + 1
-        else p.manual_attempt
-    end,
+set :lease,
     permit_group_id = null
 where p.ctid = any (array(
     select picked.tid
@@ -63,9 +76,7 @@ where p.ctid = any (array(
     where exists (select from alive)
 ))
 returning
-    p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
-    p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
-    p.lost_streak, p.turn_at;
+    :run, p.turn_at;
 
 -- name: lock_groups
 -- Claiming grouped jobs, 1 of 2: take the groups of the first :look due ones in hand. A count is
@@ -98,14 +109,7 @@ for no key update skip locked;
 -- The pace is a GCRA: with T = pace and a burst of b, a start at t is allowed while
 -- paced_until <= t + (b - 1) T, and moves paced_until on by T.
 with alive as materialized (
-    select node.id
-    from evenbeat.node
-    where node.id = :node_id
-      and node.dead_at is null
-      and node.alive_until > statement_timestamp()
-      and node.draining_at is null
-      and not exists (select from evenbeat.maintenance)
-    for share
+    :living
 ),
 room as materialized (
     select
@@ -203,39 +207,14 @@ paced as (
 ),
 claimed as (
     update evenbeat.pulse as p
-    set token = :token,
-        node_id = :node_id,
-        run_id = nextval('evenbeat.run_id'),
-        run_number = p.run_number + 1,
-        started_at = :now,
-        cause = case
-            when p.manual_at <= :now then 'm'
-            when p.retry_at is not null then 't'
-            when p.next_beat_at < :now - interval '1 hour' then 'u'
-            else 's'
-        end,
-        beat_at = case
-            when p.manual_at <= :now or p.retry_at is not null then p.beat_at
-            else p.next_beat_at
-        end,
-        attempt = case
-            when p.manual_at <= :now then p.attempt
-            when p.retry_at is not null then p.attempt + 1
-            else 1
-        end,
-        manual_attempt = case
-            when p.manual_at <= :now then p.manual_attempt + 1
-            else p.manual_attempt
-        end,
+    set :lease,
         permit_group_id = p.group_id
     from judged
     where p.id = judged.id
       and judged.fits
       and judged.turn <= :places
     returning
-        p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt,
-        p.started_at, p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count,
-        p.failure_streak, p.lost_streak, p.group_id
+        :run, p.group_id
 ),
 permitted as (
     insert into evenbeat.permit (group_id, job_id)
@@ -252,9 +231,7 @@ from claimed;
 -- name: in_hand
 -- The runs that a node has in hand, by the database's word, in the shape of a claim.
 select
-    p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
-    p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
-    p.lost_streak, p.token
+    :run, p.token
 from evenbeat.pulse as p
 where p.node_id = :node_id
   and p.token is not null
@@ -263,9 +240,7 @@ order by p.id;
 -- name: leased
 -- The runs in hand of these jobs, in the shape of a claim, for whoever takes them from their nodes.
 select
-    p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.attempt, p.manual_attempt, p.started_at,
-    p.next_beat_at, p.plan_version, p.def_version, p.lane_id, p.beat_count, p.failure_streak,
-    p.lost_streak, p.token
+    :run, p.token
 from evenbeat.pulse as p
 where p.id = any (:job_ids::bigint[])
   and p.token is not null
