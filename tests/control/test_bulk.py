@@ -141,7 +141,8 @@ async def test_two_who_act_on_the_same_jobs_do_not_wait_for_each_other_in_a_circ
         desk.jobs.act(action, Filter(), skip_refused=True)
         for action in (Action.PAUSE, Action.RESUME, Action.DISABLE, Action.ENABLE) * 5
     ]
-    await asyncio.gather(*actors)
+    told = await asyncio.gather(*actors)
+    assert {len(each.changed) + len(each.refused) for each in told} == {50}
 
 
 async def test_who_moved_before_the_lock_was_had_is_not_meant_any_more(

@@ -149,7 +149,7 @@ async def test_a_parked_job_that_leaves_its_group_is_claimed(
     await workshop.fetch("update evenbeat.pulse set is_parked = true")
     await jobs.put(report("now"))
     async with workshop.node(Does(Done())):
-        await workshop.closed(job)
+        assert (await workshop.closed(job)).state is RunState.COMPLETED
 
 
 async def test_a_job_of_another_kind_waits_in_another_lane(
@@ -159,7 +159,7 @@ async def test_a_job_of_another_kind_waits_in_another_lane(
     job = await jobs.put(report("now"))
     await jobs.put(definition("now", kind="other", name="report", runs_on=("gpu",)))
     async with workshop.node(Does(Done(), kind="other"), labels=("gpu",)):
-        await workshop.closed(job)
+        assert (await workshop.closed(job)).state is RunState.COMPLETED
 
 
 async def test_many_who_put_one_name_at_once_make_one_job(database: Database) -> None:
