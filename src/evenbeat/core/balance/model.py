@@ -93,6 +93,7 @@ class Reason(StrEnum):
     RUNNING = "job_running"
     PROTECTED = "protection_window"
     COOLING = "placement_cooldown"
+    CHANGED = "job_changed"
 
 
 @dataclass(frozen=True, slots=True)
