@@ -216,6 +216,15 @@ class Settings(BaseModel):
         le=timedelta(days=1),
         description="how late a job may be before /readyz says that this is not ready",
     )
+    score_interval: Duration = Field(
+        timedelta(minutes=5),
+        ge=timedelta(seconds=1),
+        le=timedelta(hours=1),
+        description="how often it is looked how even the load is",
+    )
+    score_threshold: float = Field(
+        0.7, ge=0, le=1, description="score below which /readyz and the metrics tell of uneven load"
+    )
     stop_grace: Duration = Field(
         timedelta(seconds=5),
         ge=timedelta(0),

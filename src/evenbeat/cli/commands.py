@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, show, tokens
+from evenbeat.cli import balance, db, show, tokens
 from evenbeat.cli.schedule import schedule
 from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
@@ -23,6 +23,7 @@ app.command()(schedule)
 app.command()(verify)
 app.command()(tokens.token)
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(balance.app, name="balance")
 
 
 def main() -> None:

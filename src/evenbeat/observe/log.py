@@ -51,6 +51,11 @@ JOB_FAILED: Final = "Job execution failed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
+# The life of a rebalance.
+REBALANCED: Final = "Full rebalance completed"
+REBALANCE_UNDONE: Final = "Rebalance undone"
+JOB_SKIPPED: Final = "Job skipped during rebalance"
+
 # Requests.
 REQUEST_ANSWERED: Final = "Request answered"
 REQUEST_FAILED: Final = "Request failed"

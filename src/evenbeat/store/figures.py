@@ -1,10 +1,13 @@
 """Figures of the whole cluster: taken by one node into a table, read there by everyone."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import BalanceFigures, Rebalances
 from evenbeat.core.figures import (
     DatabaseFigures,
     Figures,
@@ -20,7 +23,7 @@ from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
 SQL = load("figures")
-CLUSTER, JOBS = "cluster", "jobs"
+CLUSTER, JOBS, BALANCE = "cluster", "jobs", "balance"
 # The probe looks at this many in each lane, so that it answers within milliseconds.
 LOOK = 100
 # Beyond this, more is just more.
@@ -83,6 +86,31 @@ async def read(session: Session) -> Figures | None:
         database=database_from(taken["database"], taken["tables"]),
         counted_at=counted_at,
         jobs=jobs,
+    )
+
+
+async def save_balance(session: Session, found: BalanceFigures) -> None:
+    value = {
+        "score": asdict(found.score),
+        "job_counts": list(found.job_counts),
+        "peak_count": found.peak_count,
+        "rebalances": asdict(found.rebalances),
+    }
+    await session.execute(SQL["save"], name=BALANCE, value=value)
+
+
+async def read_balance(session: Session) -> BalanceFigures | None:
+    """None: nobody has looked at the distribution yet."""
+    row = await session.fetch_row(SQL["read"], names=[BALANCE])
+    if row is None:
+        return None
+    value: dict[str, Any] = row["value"]
+    return BalanceFigures(
+        taken_at=row["taken_at"],
+        score=Score(**value["score"]),
+        job_counts=tuple(value["job_counts"]),
+        peak_count=value["peak_count"],
+        rebalances=Rebalances(**value["rebalances"]),
     )
 
 

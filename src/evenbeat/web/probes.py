@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from evenbeat.app import Evenbeat
+from evenbeat.core.balance.record import BalanceFigures
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.figures import Lag
 from evenbeat.web.auth import open_to_all
@@ -42,11 +43,12 @@ async def run_checks(app: Evenbeat) -> tuple[dict[str, str], dict[str, Any]]:
         if not schema.is_current:
             told = "not migrated: run `evenbeat db migrate`"
             return {"database": "ok", "schema": told, "schedule": "unknown"}, {}
-        lag = await app.lag()
+        lag, balance = await app.lag(), await app.balance.figures()
     except StoreUnavailable as error:
         return {"database": str(error), "schema": "unknown", "schedule": "unknown"}, {}
     schedule = check_schedule(lag, app.settings.ready_lag)
-    return {"database": "ok", "schema": "ok", "schedule": schedule}, as_object(lag)
+    figures = as_object(lag) | evenness(balance, app.settings.score_threshold)
+    return {"database": "ok", "schema": "ok", "schedule": schedule}, figures
 
 
 def check_schedule(lag: Lag, most: timedelta) -> str:
@@ -68,3 +70,12 @@ def as_object(lag: Lag) -> dict[str, Any]:
         "live_nodes": lag.live_nodes,
         "seconds_without_a_node": None if lag.silent is None else lag.silent.total_seconds(),
     }
+
+
+def evenness(balance: BalanceFigures | None, threshold: float) -> dict[str, Any]:
+    """A detail: uneven load keeps nobody from being ready."""
+    if balance is None:
+        return {"distribution": "unknown", "distribution_score": None}
+    score = balance.score.score
+    told = "ok" if score >= threshold else f"uneven: the score is {score:.2f}, below {threshold:g}"
+    return {"distribution": told, "distribution_score": round(score, 4)}

@@ -2,6 +2,7 @@
 
 from evenbeat.api.v1 import (
     actions,
+    balance,
     executions,
     jobs,
     operations,
@@ -17,6 +18,7 @@ ROUTERS = (
     jobs.router,
     executions.router,
     statistics.router,
+    balance.router,
     schedules.router,
     templates.router,
     operations.router,

@@ -98,6 +98,8 @@ class BalanceFigures:
     rebalances: Rebalances
 
     @classmethod
-    def of(cls, taken_at: datetime, found: Distribution, rebalances: Rebalances) -> "BalanceFigures":
+    def of(
+        cls, taken_at: datetime, found: Distribution, rebalances: Rebalances
+    ) -> "BalanceFigures":
         counts = tuple(hour.job_count for hour in found.hours)
         return cls(taken_at, found.score, counts, found.peak_count, rebalances)

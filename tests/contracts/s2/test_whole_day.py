@@ -1,0 +1,105 @@
+"""From the API to the last run, with real processes: a day that is even, and a kill in between."""
+
+import math
+import signal
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from evenbeat.store.database import Database
+from tests.contracts.s2.talking import SCHEDULER, Client, Json, token
+from tests.support.databases import Clock
+from tests.support.processes import Process
+from tests.support.waiting import eventually
+
+# How many jobs there are of each interval, in hours: 1,300 runs a day.
+FLEET = {6: 200, 12: 200, 24: 100}
+DAY = timedelta(days=1)
+
+
+async def rows(database: Database, query: str, *given: Any) -> list[Any]:
+    async with database.connection() as connection:
+        return await connection.fetch(query, *given)
+
+
+async def settle(database: Database, clock: Clock) -> None:
+    """Wait until nothing is due and nothing runs."""
+    busy = "select from evenbeat.pulse where token is not null or due_at <= $1 limit 1"
+
+    async def is_quiet() -> bool:
+        return not await rows(database, busy, clock.now)
+
+    await eventually(is_quiet, "everything that is due has run")
+
+
+async def test_five_hundred_jobs_created_at_once_run_evenly_for_a_day(
+    start: Callable[..., Process], database: Database, clock: Clock
+) -> None:
+    process = start("up")
+    client = Client(await process.ready(), token())
+    jobs = [
+        {"kind": "echo", "schedule": f"every {hours}h"}
+        for hours, count in FLEET.items()
+        for _ in range(count)
+    ]
+    answer = await client.post("/api/v1/jobs/batch", {"jobs": jobs})
+    assert answer.status_code == 201, answer.text
+    began = clock.now
+    assert (await client.distribution())["distribution_score"] > 0.97
+    for _ in range(24):
+        await clock.advance(hours=1)
+        await settle(database, clock)
+    runs = await rows(
+        database,
+        "select job_id, beat_at, state from evenbeat.run where beat_at > $1 and beat_at <= $2",
+        began,
+        began + DAY,
+    )
+    expected = sum(count * 24 // hours for hours, count in FLEET.items())
+    assert len(runs) == expected, "every job at its own rate"
+    assert {row["state"] for row in runs} == {b"c"}
+    # Whole slots: the first and the last of the day are cut by its beginning.
+    slots = Counter(int(row["beat_at"].timestamp()) // 900 for row in runs)
+    inner = [slots[slot] for slot in range(min(slots) + 1, max(slots))]
+    mean = expected / 96
+    assert max(inner) <= math.ceil(mean) + 1
+    assert min(inner) >= math.floor(mean) - 1
+    minutes = Counter(int(row["beat_at"].timestamp()) // 60 for row in runs)
+    assert max(minutes.values()) <= 3
+    assert max(Counter(row["beat_at"] for row in runs).values()) == 1, "no two in one second"
+    gone = await client.post(
+        "/api/v1/jobs/actions", {"action": "delete", "filter": {"kind": "echo"}}
+    )
+    assert gone.status_code == 200, gone.text
+    await client.http.aclose()
+    process.kill()
+
+
+@pytest.mark.parametrize(("step", "is_done"), [("before_rebalance_commit", 0), ("rebalanced", 1)])
+async def test_a_kill_during_a_rebalance_leaves_all_of_it_or_nothing(
+    start: Callable[..., Process], database: Database, step: str, is_done: bool
+) -> None:
+    observer = start("server", EVENBEAT_BALANCING="observe")
+    dying = start("server", EVENBEAT_FAILPOINT=f"{step}:kill")
+    watching = Client(await observer.ready(), token())
+    doomed = Client(await dying.ready(), token())
+    herd: list[Json] = await watching.many(40, 24 * 60)
+    before = await watching.next_runs(herd)
+    plan = await watching.preview()
+    with pytest.raises(httpx.TransportError):
+        await doomed.rebalance(plan_id=plan["plan_id"])
+    assert await dying.ended() == -signal.SIGKILL
+    proposed = {move["job_id"]: move["proposed_time"] for move in plan["preview"]}
+    after = await watching.next_runs(herd)
+    moved = {job for job in before if after[job] != before[job]}
+    assert moved == (set(proposed) if is_done else set())
+    shown = (await watching.get(f"{SCHEDULER}/rebalance/plans/{plan['plan_id']}")).json()
+    assert shown["plan"]["state"] == ("applied" if is_done else "previewed")
+    for job in herd:
+        await watching.http.delete(f"/api/v1/jobs/{job['id']}")
+    for client in (watching, doomed):
+        await client.http.aclose()
