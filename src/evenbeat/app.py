@@ -24,6 +24,7 @@ from evenbeat.engine import node
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Called, Function
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.clock import Watch
@@ -102,7 +103,8 @@ class Evenbeat:
         await database.open()
         self._database = database
         self._watch = Watch(database)
-        self.jobs = Jobs(database, self.registry)
+        self.placement = Placement(database, self.settings.balancing, self.metrics)
+        self.jobs = Jobs(database, self.registry, self.placement)
         self.runs = History(database)
         self.groups = Groups(database)
         self.listing = Listing(database)
