@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar, overload
 
 from evenbeat.config import Settings, load
 from evenbeat.control.audit import Audit
+from evenbeat.control.balance import Balance
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.housekeeping import Housekeeping
@@ -24,6 +25,7 @@ from evenbeat.engine import node
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Called, Function
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.clock import Watch
@@ -102,13 +104,15 @@ class Evenbeat:
         await database.open()
         self._database = database
         self._watch = Watch(database)
-        self.jobs = Jobs(database, self.registry)
+        self.placement = Placement(database, self.settings.balancing, self.metrics)
+        self.jobs = Jobs(database, self.registry, self.placement)
         self.runs = History(database)
         self.groups = Groups(database)
         self.listing = Listing(database)
         self.statistics = Counts(database)
         self.templates = Templates(database)
         self.nodes = Nodes(database)
+        self.balance = Balance(database, self.placement, self.settings)
         self.audit = Audit(database)
         self.maintenance = MaintenanceSwitch(database)
         self.housekeeping = Housekeeping(database)

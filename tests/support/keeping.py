@@ -7,6 +7,7 @@ from typing import Any
 
 from evenbeat.config import Settings
 from evenbeat.engine.janitor import Janitor
+from evenbeat.placement.placement import Placement
 from evenbeat.store import chores, nodes, retention
 from evenbeat.store.database import Database
 from tests.support.waiting import eventually
@@ -135,7 +136,8 @@ class Archive:
 
 def janitor_of(database: Database, settings: Settings, **changes: Any) -> Janitor:
     """One who needs no rest between pieces."""
-    return Janitor(database, settings.model_copy(update={"housekeeping_share": 1.0} | changes))
+    chosen = settings.model_copy(update={"housekeeping_share": 1.0} | changes)
+    return Janitor(database, chosen, Placement(database, chosen.balancing))
 
 
 async def work(janitor: Janitor) -> None:

@@ -51,7 +51,10 @@ JOB_FAILED: Final = "Job execution failed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
-# The life of a rebalance.
+# Balancing.
+MAP_REBUILT: Final = "Bucket map rebuilt"
+JOB_PLACED: Final = "Placed new job"
+JOB_REPLACED: Final = "Placed job anew"
 REBALANCED: Final = "Full rebalance completed"
 REBALANCE_UNDONE: Final = "Rebalance undone"
 JOB_SKIPPED: Final = "Job skipped during rebalance"

@@ -1,7 +1,7 @@
 """The routes of balancing: how even the load is, what would make it more even, and doing it."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -28,7 +28,9 @@ from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 Group = Annotated[Name | None, Query(description="only the jobs of this group")]
-CHANGED = {409: {"description": "the plan does not hold any more, or balancing is not on"}}
+CHANGED: dict[int | str, dict[str, Any]] = {
+    409: {"description": "the plan does not hold any more, or balancing is not on"}
+}
 LONGEST_REACH_HOURS = 24 * 400
 
 router = APIRouter(prefix="/api/v1/scheduler", tags=["balancing"], route_class=Once)
