@@ -146,6 +146,8 @@ class Rebalancing:
             if job.counted is not None
         }
         moves, skipped = take_back(done.moves, jobs, now)
+        if not moves:
+            raise Conflict(f"no job is where the last rebalance, {last.id}, has put it")
         loads = {job: candidate.load for job, candidate in jobs.items()}
         plan = await asyncio.to_thread(consequences, ring, moves, loads)
         summary = replace(

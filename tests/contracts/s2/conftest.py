@@ -29,18 +29,26 @@ async def api(up: str) -> AsyncIterator[Client]:
     await client.http.aclose()
 
 
+@pytest.fixture(scope="module")
+def servers(start: Callable[..., Process]) -> Callable[[str], Process]:  # noqa: F811
+    """A server for each mode that somebody asks for; it runs no jobs."""
+    started: dict[str, Process] = {}
+
+    def of_mode(mode: str) -> Process:
+        if mode not in started:
+            started[mode] = start("server", EVENBEAT_BALANCING=mode)
+        return started[mode]
+
+    return of_mode
+
+
 @pytest.fixture
-async def server(
-    start: Callable[..., Process],  # noqa: F811
-) -> AsyncIterator[Callable[[str], Client]]:
-    """Makes clients of a server of their own: `server("observe")`. It runs no jobs."""
+async def server(servers: Callable[[str], Process]) -> AsyncIterator[Callable[..., object]]:
+    """Makes clients of these: `await server("observe")`."""
     made: list[Client] = []
-    known: dict[str, str] = {}
 
     async def of_mode(mode: str) -> Client:
-        if mode not in known:
-            known[mode] = await start("server", EVENBEAT_BALANCING=mode).ready()
-        made.append(Client(known[mode], token()))
+        made.append(Client(await servers(mode).ready(), token()))
         return made[-1]
 
     yield of_mode

@@ -48,8 +48,28 @@ class Client(IntervalClient):
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    async def at_once(self, count: int, minutes: int, **job: Any) -> list[Json]:
+        """So many of them in one request."""
+        wanted = {"kind": "works", "payload": {}, "interval_minutes": minutes} | job
+        answer = await self.post(f"{JOBS}/batch", {"jobs": [wanted] * count})
+        assert answer.status_code == 201, answer.text
+        known = await self.all_jobs()
+        return [known[job_id] for job_id in answer.json()["ids"]]
+
+    async def all_jobs(self) -> dict[str, Json]:
+        answer = await self.get(JOBS, limit=250)
+        assert answer.status_code == 200, answer.text
+        return {job["id"]: job for job in answer.json()["jobs"]}
+
     async def next_runs(self, jobs: list[Json]) -> dict[str, datetime]:
-        return {job["id"]: instant((await self.job(job["id"]))["next_run_at"]) for job in jobs}
+        known = await self.all_jobs()
+        return {job["id"]: instant(known[job["id"]]["next_run_at"]) for job in jobs}
+
+    async def remove_all(self) -> None:
+        """What tests before have left behind is load to be placed around."""
+        wanted = {"action": "delete", "filter": {"all": True}}
+        answer = await self.post(f"{JOBS}/actions", wanted)
+        assert answer.status_code == 200, answer.text
 
     async def text_of_metrics(self) -> dict[str, float]:
         """Every sample of /metrics by its name and labels."""

@@ -13,10 +13,7 @@ from tests.support.processes import Process
 
 @pytest.fixture
 async def none_left(api: Client) -> None:
-    """Begins with no job: what others have left behind is load to be placed around."""
-    while jobs := (await api.get("/api/v1/jobs", limit=250)).json()["jobs"]:
-        for job in jobs:
-            assert (await api.http.delete(f"/api/v1/jobs/{job['id']}")).status_code < 300
+    await api.remove_all()
 
 
 pytestmark = pytest.mark.usefixtures("none_left")

@@ -1,7 +1,7 @@
 """Rebalancing by hand: what is shown is what is done, few move, and whoever stays has a reason."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,18 +12,17 @@ from tests.support.databases import Clock
 from tests.support.processes import Process
 from tests.support.serving import assert_problem
 
-HERD = 48
+HERD = 24
 
 
 @pytest.fixture
-async def herd(server: Callable[[str], Any], clock: Clock) -> AsyncIterator[list[Json]]:
-    """Jobs that all run at the same time, as without balancing; gone after the test."""
+async def herd(server: Callable[[str], Any], clock: Clock) -> list[Json]:
+    """Jobs that all run at the same time, as without balancing, and no others."""
     observer: Client = await server("observe")
-    jobs = await observer.many(HERD, 24 * 60)
+    await observer.remove_all()
+    jobs = await observer.at_once(HERD, 24 * 60)
     assert len({job["next_run_at"] for job in jobs}) == 1
-    yield jobs
-    for job in jobs:
-        await observer.http.delete(f"/api/v1/jobs/{job['id']}")
+    return jobs
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ async def test_a_rebalance_has_every_documented_key_and_moves_what_it_says(
     for job_id, (old, new) in times(done["moved"], "old_time", "new_time").items():
         assert old == clock.now + timedelta(days=1)
         assert now[job_id] == new
-        assert clock.now < new <= clock.now + timedelta(days=1), "never put off for long"
+        assert abs(new - old) <= timedelta(hours=12), "no run shifts by more than half an interval"
     assert done["new_distribution_score"] == (await client.distribution())["distribution_score"]
     assert done["new_distribution_score"] > 0.9
 
@@ -130,17 +129,14 @@ async def test_a_short_interval_moves_all_the_same_but_not_its_next_half_hour(
     client: Client, server: Callable[[str], Any], clock: Clock
 ) -> None:
     observer: Client = await server("observe")
-    jobs = await observer.many(8, 30)
-    try:
-        done = await client.rebalance()
-        assert done["moved"]
-        for move in done["moved"]:
-            assert instant(move["effective_from"]) > clock.now + timedelta(minutes=30)
-            next_run = instant((await client.job(move["job_id"]))["next_run_at"])
-            assert next_run == clock.now + timedelta(minutes=30), "the next one stays"
-    finally:
-        for job in jobs:
-            await client.http.delete(f"/api/v1/jobs/{job['id']}")
+    await observer.remove_all()
+    jobs = await observer.at_once(8, 30)
+    done = await client.rebalance()
+    assert len(done["moved"]) > 3
+    assert done["skipped"] == []
+    for move in done["moved"]:
+        assert instant(move["effective_from"]) > clock.now + timedelta(minutes=30)
+    assert set((await client.next_runs(jobs)).values()) == {clock.now + timedelta(minutes=30)}
 
 
 async def test_one_time_jobs_are_neither_moved_nor_skipped(
@@ -149,14 +145,12 @@ async def test_one_time_jobs_are_neither_moved_nor_skipped(
     once = await client.create(kind="works", payload={})
     done = await client.rebalance()
     assert once["id"] not in {each["job_id"] for each in done["moved"] + done["skipped"]}
-    await client.http.delete(f"/api/v1/jobs/{once['id']}")
 
 
 async def test_jobs_that_may_not_move_stay_and_say_so(client: Client, herd: list[Json]) -> None:
     pinned = await client.create(kind="works", payload={}, schedule="daily 03:30")
     done = await client.rebalance()
     assert {each["job_id"]: each["reason"] for each in done["skipped"]} == {pinned["id"]: "pinned"}
-    await client.http.delete(f"/api/v1/jobs/{pinned['id']}")
 
 
 async def test_a_budget_limits_the_moves(client: Client, herd: list[Json]) -> None:
@@ -170,9 +164,9 @@ async def test_a_plan_does_not_hold_once_the_schedule_has_changed(
     client: Client, herd: list[Json], change: str
 ) -> None:
     plan = (await client.preview())["plan_id"]
-    before, more = await client.next_runs(herd[1:]), []
+    before = await client.next_runs(herd[1:])
     if change == "create":
-        more.append(await client.works(24 * 60))
+        await client.works(24 * 60)
     elif change == "delete":
         await client.http.delete(f"/api/v1/jobs/{herd[0]['id']}")
     elif change == "interval":
@@ -182,8 +176,6 @@ async def test_a_plan_does_not_hold_once_the_schedule_has_changed(
     answer = await client.http.post(f"{SCHEDULER}/rebalance", json={"plan_id": plan})
     assert "changed" in str(assert_problem(answer, 409)["error"])
     assert await client.next_runs(herd[1:]) == before, "all or nothing"
-    for job in more:
-        await client.http.delete(f"/api/v1/jobs/{job['id']}")
 
 
 async def test_a_plan_is_applied_once(client: Client, herd: list[Json]) -> None:
@@ -222,15 +214,13 @@ async def test_a_group_is_rebalanced_by_itself(
     client: Client, server: Callable[[str], Any], herd: list[Json]
 ) -> None:
     observer: Client = await server("observe")
-    mine = await observer.many(6, 24 * 60, group="shop")
+    mine = await observer.at_once(6, 24 * 60, group="shop")
     before = await client.next_runs(herd)
     done = await client.rebalance(group="shop")
     assert {move["job_id"] for move in done["moved"]} <= {job["id"] for job in mine}
     assert len(done["moved"]) == 5
     assert await client.next_runs(herd) == before
     assert (await client.distribution(group="shop"))["distribution_score"] == 1.0
-    for job in mine:
-        await client.http.delete(f"/api/v1/jobs/{job['id']}")
 
 
 @pytest.mark.parametrize("mode", ["observe", "off"])
@@ -246,7 +236,10 @@ async def test_where_balancing_is_not_on_a_preview_is_given_and_a_rebalance_refu
     assert_problem(await other.http.post(f"{SCHEDULER}/rebalance/undo"), 409)
 
 
-async def test_plans_are_kept_with_what_became_of_them(client: Client, herd: list[Json]) -> None:
+async def test_plans_are_kept_with_what_became_of_them(
+    client: Client, herd: list[Json], clock: Clock
+) -> None:
+    await clock.advance(seconds=1)
     shown = await client.preview()
     path = f"{SCHEDULER}/rebalance/plans"
     newest = (await client.get(path)).json()["plans"][0]

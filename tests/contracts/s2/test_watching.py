@@ -51,7 +51,7 @@ async def test_a_rebalance_is_in_the_metrics_and_in_the_log(
     token: Any = api.http.headers["authorization"].partition(" ")[2]
     watching, client = Client(await observer.ready(), token), Client(await balancer.ready(), token)
     try:
-        herd = await watching.many(10, 24 * 60)
+        herd = await watching.at_once(10, 24 * 60)
         assert len({job["next_run_at"] for job in herd}) == 1
         before = await client.text_of_metrics()
         soon = instant(herd[0]["next_run_at"]) - timedelta(minutes=20)

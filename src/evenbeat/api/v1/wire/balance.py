@@ -13,6 +13,8 @@ from evenbeat.core.balance.record import KeptPlan, PlanState, PlanSummary, Score
 from evenbeat.core.errors import InvalidInput
 
 MOST_MOVES = 1_000_000
+# Strictly, a UUID is no text; but text is all that JSON has.
+PlanId = Annotated[UUID, Field(strict=False)]
 MaxMoves = Annotated[int, Field(ge=0, le=MOST_MOVES)]
 
 
@@ -80,7 +82,7 @@ class PreviewIn(BaseModel):
 class RebalanceIn(PreviewIn):
     """The plan that a preview showed, or what to plan and do at once."""
 
-    plan_id: UUID | None = None
+    plan_id: PlanId | None = None
 
     def check(self) -> Self:
         if self.plan_id is not None:
@@ -95,7 +97,7 @@ class UndoIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
 
-    plan_id: UUID | None = None
+    plan_id: PlanId | None = None
 
 
 class SkippedOut(BaseModel):
