@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.contracts.s2.talking import Client, instant
+from tests.contracts.s2.talking import SCHEDULER, Client, instant
 from tests.support.databases import Clock
+from tests.support.waiting import eventually
 
 KEYS = {
     *("window_hours", "slot_minutes", "total_jobs", "hourly_distribution", "distribution_score"),
@@ -74,3 +75,31 @@ async def test_it_answers_the_same_in_every_mode(
     assert shown.pop("balancing") == mode
     expected.pop("balancing")
     assert shown == expected
+
+
+async def test_the_distribution_is_in_the_metrics(api: Client) -> None:
+    await api.remove_all()
+    await api.many(4, 60)
+
+    async def look() -> dict[str, float] | None:
+        found = await api.text_of_metrics()
+        return found if found.get("scheduler_peak_hour_job_count") == 4 else None
+
+    found = await eventually(look, "a node has looked at the four jobs")
+    shown = await api.distribution()
+    assert found["scheduler_distribution_score"] == shown["distribution_score"] == 1.0
+    counts = [hour["job_count"] for hour in shown["hourly_distribution"]]
+    names = [f'scheduler_slot_job_count{{hour="{hour}"}}' for hour in range(24)]
+    assert [found[name] for name in names] == counts
+
+
+async def test_the_history_of_the_score_is_kept(api: Client, clock: Clock) -> None:
+    await clock.advance(minutes=1)
+
+    async def look() -> list[dict[str, object]]:
+        answer = await api.get(f"{SCHEDULER}/score/history", hours=1)
+        return [each for each in answer.json()["scores"] if instant(each["at"]) == clock.now]
+
+    [point] = await eventually(look, "a node has looked at this minute")
+    assert (point["score"], point["total_jobs"]) == (1.0, 4)
+    assert (await api.get("/readyz")).json()["figures"]["distribution"] == "ok"
