@@ -26,7 +26,7 @@ def balance(evenbeat, environ: dict[str, str], tmp_path: Path) -> Iterator[Balan
     """Calls `evenbeat balance …` on the tests' database."""
 
     def call(*arguments: str, typed: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        return evenbeat("balance", *arguments, typed=typed, **(environ | more))
+        return evenbeat("balance", *arguments, typed=typed, **(environ | {"EVENBEAT_BALANCING": "on"} | more))
 
     return call
 

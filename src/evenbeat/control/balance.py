@@ -79,9 +79,11 @@ class Added:
     count: int = 1
     expected: timedelta = EXPECTED.shortest
 
-    def loads(self, start_s: int, now: datetime) -> list[Load]:
+    def __post_init__(self) -> None:
         if not self.timetable.schedule.is_recurring:
             raise InvalidInput("schedule", "must recur: what runs once is no part of the forecast")
+
+    def loads(self, start_s: int, now: datetime) -> list[Load]:
         planned = self.timetable.planned_at(now)
         load = Footprint.of(planned, self.expected.total_seconds()).load(start_s)
         return [replace(load, phase_s=None) if planned.is_free else load] * self.count
