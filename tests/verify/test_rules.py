@@ -24,6 +24,14 @@ DAMAGE = {
     "runs_are_numbered_without_a_gap": [
         "delete from evenbeat.run where job_id = 7 and number = 2",
     ],
+    "a_plan_has_all_its_jobs": [
+        "delete from evenbeat.rebalance_move",
+        "delete from evenbeat.rebalance_skip",
+        "update evenbeat.rebalance_plan set move_count = 2 where number = 1",
+    ],
+    "what_an_undo_took_back_is_undone": [
+        "update evenbeat.rebalance_plan set undone_at = null, undone_by = null",
+    ],
     "the_counter_is_at_the_newest_run": [
         "update evenbeat.pulse set run_number = 9 where id = 7",
         "update evenbeat.pulse set run_number = 2 where id = 7",
@@ -211,6 +219,9 @@ CASES = [
 
 # What looks odd and is in order.
 ODD = {
+    "an undo was removed before the plan that it took back": """
+        delete from evenbeat.rebalance_plan where undoes is not null
+    """,
     "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
     "all runs are gone": "delete from evenbeat.run; delete from evenbeat.run_log where run_id = 9",
     "a dead letter outlives its run": """

@@ -224,7 +224,7 @@ def tell_forecast(found: Forecast) -> None:
             for part, peak in zip(parts, peaks, strict=True)
         ]
     )
-    more = f", {jobs(found.added_count)} of them added" if found.added_count else ""
+    more = f", {found.added_count:,} of them added" if found.added_count else ""
     typer.echo(f"\n{jobs(found.job_count)}{more}; at most {max(peaks):.1f} runs at once.")
 
 

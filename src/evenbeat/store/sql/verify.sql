@@ -45,6 +45,27 @@ from (
 ) as kept
 where kept.missing <> 0;
 
+-- name: a_plan_has_all_its_jobs
+select format('plan %s: has %s moves and %s skipped jobs, and says %s and %s', plan.id, moves.count,
+    skips.count, plan.move_count, plan.skip_count) as breach
+from evenbeat.rebalance_plan as plan
+cross join lateral (
+    select count(*) as count from evenbeat.rebalance_move where rebalance_move.plan_id = plan.id
+) as moves
+cross join lateral (
+    select count(*) as count from evenbeat.rebalance_skip where rebalance_skip.plan_id = plan.id
+) as skips
+where (moves.count, skips.count) <> (plan.move_count, plan.skip_count);
+
+-- name: what_an_undo_took_back_is_undone
+-- The other way round it is not asked: the undo may have been removed before the plan.
+select format('plan %s: took %s back, which says it is %s', undo.id, plan.id,
+    case when plan.applied_at is null then 'not applied' else 'in force' end) as breach
+from evenbeat.rebalance_plan as undo
+join evenbeat.rebalance_plan as plan on plan.id = undo.undoes
+where undo.applied_at is not null
+  and plan.undone_at is null;
+
 -- name: the_counter_is_at_the_newest_run
 select format('job %s: counts to %s, and its newest run is %s', pulse.id, pulse.run_number,
     newest.number) as breach
