@@ -256,7 +256,7 @@ def standing_from(row: asyncpg.Record) -> Standing:
         next_beat_at=row["next_beat_at"],
         beat_at=row["beat_at"],
         is_fresh=marked_count >= 0 and (row["beat_count"] or 0) <= marked_count,
-        is_new=not row["run_number"] and row["version"] == 1,
+        is_new=(row["version"], row["plan_version"], row["run_number"]) == (1, 1, 0),
         is_beating=bool(row["is_beating"]),
         runs_so_far=row["beat_count"] or 0,
         cost=row["cost"],
