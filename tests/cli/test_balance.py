@@ -2,8 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from typer.testing import CliRunner
@@ -24,13 +23,12 @@ HERD = 24
 
 
 @pytest.fixture
-def balance(evenbeat, environ: dict[str, str], tmp_path: Path) -> Iterator[Balance]:
+def balance(evenbeat, environ: dict[str, str]) -> Balance:
     """Calls `evenbeat balance …` on the tests' database."""
 
     def call(*arguments: str, typed: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        return evenbeat(
-            "balance", *arguments, typed=typed, **(environ | {"EVENBEAT_BALANCING": "on"} | more)
-        )
+        settings = environ | {"EVENBEAT_BALANCING": "on"} | more
+        return evenbeat("balance", *arguments, typed=typed, **settings)
 
     return call
 

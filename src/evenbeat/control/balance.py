@@ -111,7 +111,7 @@ class Balance:
         self._placement = placement
         self._balancing = settings.balancing
         self._score_interval = settings.score_interval
-        self._rebalancing = Rebalancing(database, placement, settings.balancing)
+        self._rebalancing = Rebalancing(database, placement)
         self._adviser = Adviser(placement)
 
     async def view(self, *, group: str | None = None) -> View:

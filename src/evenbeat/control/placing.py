@@ -9,12 +9,15 @@ from evenbeat.core.model import Job
 from evenbeat.observe import failpoint, log
 from evenbeat.placement.choice import Placed
 from evenbeat.placement.placement import Placement
+from evenbeat.store import jobs
+from evenbeat.store.database import Database
 
 
 class Placing:
     """Places what is on disk already: if it cannot, a node does so within a second or two."""
 
-    def __init__(self, placement: Placement | None) -> None:
+    def __init__(self, database: Database, placement: Placement | None) -> None:
+        self._database = database
         self._placement = placement
 
     async def of(self, uids: Collection[UUID]) -> dict[UUID, Placed]:
@@ -34,7 +37,14 @@ class Placing:
             return job
         placed = (await self.of([job.uid])).get(job.uid)
         if placed is None:
-            return job
+            return await self._as_it_is(job)
         definition = replace(job.definition, timetable=placed.timetable)
         pulse = replace(job.pulse, next_beat_at=placed.next_beat_at, due_at=placed.next_beat_at)
         return replace(job, definition=definition, pulse=pulse)
+
+    async def _as_it_is(self, job: Job) -> Job:
+        """A job that was not placed here: a node may have been quicker."""
+        is_placed = self._placement is not None and self._placement.is_on
+        if not is_placed or not job.definition.timetable.is_free:
+            return job
+        return replace(await jobs.by_uid(self._database, job.uid), is_new=True)

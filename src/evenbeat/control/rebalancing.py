@@ -16,7 +16,7 @@ from evenbeat.core.balance.undo import take_back
 from evenbeat.core.errors import Conflict
 from evenbeat.core.ids import new_job_uid
 from evenbeat.observe import failpoint
-from evenbeat.placement.placement import ON, Placement
+from evenbeat.placement.placement import Placement
 from evenbeat.store import audit, clock, placements, plans
 from evenbeat.store.database import Database, Session
 
@@ -36,10 +36,9 @@ class Rebalancing:
     Who carries one out holds the lock of the map, so that nobody else moves anything meanwhile.
     """
 
-    def __init__(self, database: Database, placement: Placement, balancing: str) -> None:
+    def __init__(self, database: Database, placement: Placement) -> None:
         self._database = database
         self._placement = placement
-        self._balancing = balancing
 
     async def plan(
         self, group: str | None, max_moves: int | None, by: Actor
@@ -108,10 +107,8 @@ class Rebalancing:
         return last
 
     def _check_mode(self) -> None:
-        if self._balancing != ON:
-            raise Conflict(
-                f"balancing is {self._balancing}, so nothing is moved: set EVENBEAT_BALANCING=on"
-            )
+        if not self._placement.is_on:
+            raise Conflict("balancing is not on, so nothing is moved: set EVENBEAT_BALANCING=on")
 
     async def _apply_new(self, plan: KeptPlan, by: Actor) -> None:
         async with self._database.transaction() as session:

@@ -44,6 +44,11 @@ class Placement:
         self._answers: dict[UUID, Placed] = {}
 
     @property
+    def is_on(self) -> bool:
+        """Whether jobs are put where the load is least."""
+        return self._balancing == ON
+
+    @property
     def is_kept(self) -> bool:
         """Whether there is a map."""
         return self._balancing != OFF

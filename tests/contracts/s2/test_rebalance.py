@@ -210,6 +210,19 @@ async def test_the_last_rebalance_can_be_taken_back(client: Client, herd: list[J
     assert_problem(await client.http.post(f"{SCHEDULER}/rebalance/undo"), 409)
 
 
+async def test_a_rebalance_of_short_intervals_that_is_taken_back_at_once_leaves_no_trace(
+    client: Client, server: Callable[[str], Any]
+) -> None:
+    observer: Client = await server("observe")
+    await observer.remove_all()
+    jobs = await observer.at_once(6, 30)
+    before = [(await client.job(job["id"]))["next"] for job in jobs]
+    assert len((await client.rebalance())["moved"]) > 3
+    assert [(await client.job(job["id"]))["next"] for job in jobs] != before
+    assert (await client.http.post(f"{SCHEDULER}/rebalance/undo")).status_code == 200
+    assert [(await client.job(job["id"]))["next"] for job in jobs] == before
+
+
 async def test_a_group_is_rebalanced_by_itself(
     client: Client, server: Callable[[str], Any], herd: list[Json]
 ) -> None:

@@ -1,5 +1,6 @@
 """From the API to the last run, with real processes: a day that is even, and a kill in between."""
 
+import itertools
 import math
 import signal
 from collections import Counter
@@ -19,6 +20,10 @@ from tests.support.waiting import eventually
 # How many jobs there are of each interval, in hours: 1,300 runs a day.
 FLEET = {6: 200, 12: 200, 24: 100}
 DAY = timedelta(days=1)
+BEATS = """
+    select beat_at from evenbeat.run join evenbeat.job on job.id = run.job_id
+    where job.uid = $1 order by run.number
+"""
 
 
 async def rows(database: Database, query: str, *given: Any) -> list[Any]:
@@ -73,6 +78,38 @@ async def test_five_hundred_jobs_created_at_once_run_evenly_for_a_day(
     assert max(Counter(row["beat_at"] for row in runs).values()) == 1, "no two in one second"
     await client.http.aclose()
     process.kill()
+
+
+async def test_a_rebalance_and_its_undo_keep_the_rate_of_working_jobs(
+    start: Callable[..., Process], server: Callable[[str], Any], database: Database, clock: Clock
+) -> None:
+    """Every run is one interval after the last, but for two that shift by half of it at most."""
+    process = start("up", EVENBEAT_BALANCING="observe")
+    working, client = Client(await process.ready(), token()), await server("on")
+    await working.remove_all()
+    herd = await working.at_once(6, 40)
+    began = clock.now
+    assert (await client.rebalance())["moved"]
+    await work_for(database, clock, hours=5)
+    undone = await client.http.post(f"{SCHEDULER}/rebalance/undo")
+    assert len(undone.json()["moved"]) > 3, undone.text
+    await work_for(database, clock, hours=5)
+    interval = timedelta(minutes=40)
+    for job in herd:
+        beats = [row["beat_at"] for row in await rows(database, BEATS, job["id"])]
+        gaps = [later - earlier for earlier, later in itertools.pairwise([began, *beats])]
+        shifts = [gap - interval for gap in gaps if gap != interval]
+        assert len(shifts) in (0, 2)
+        assert not sum(shifts, timedelta(0)) % interval, "back at its phase"
+        assert all(abs(shift) <= interval / 2 for shift in shifts)
+    await working.http.aclose()
+    process.kill()
+
+
+async def work_for(database: Database, clock: Clock, *, hours: int) -> None:
+    for _ in range(hours * 3):
+        await clock.advance(minutes=20)
+        await settle(database, clock)
 
 
 @pytest.mark.parametrize(("step", "is_done"), [("before_rebalance_commit", 0), ("rebalanced", 1)])
