@@ -10,7 +10,6 @@ from evenbeat.config import Settings
 from evenbeat.control.housekeeping import Housekeeping
 from evenbeat.core.outcome import Done
 from evenbeat.engine.janitor import Janitor
-from evenbeat.placement.placement import Placement
 from evenbeat.store import chores
 from evenbeat.store.database import Database
 from tests.conftest import START
@@ -225,7 +224,7 @@ async def test_a_node_keeps_house_and_tells_what_it_did(
 async def test_housekeeping_can_be_asked_for(
     archive: Archive, settings: Settings, database: Database
 ) -> None:
-    janitor = Janitor(database, settings, Placement(database))
+    janitor = Janitor(database, settings)
     while await janitor.turn() < timedelta(seconds=1):
         continue
     await archive.job(START - 9 * DAY, schedule={"now": "true"}, state="c")

@@ -7,7 +7,6 @@ from typing import Any
 
 from evenbeat.config import Settings
 from evenbeat.engine.janitor import Janitor
-from evenbeat.placement.placement import Placement
 from evenbeat.store import chores, nodes, retention
 from evenbeat.store.database import Database
 from tests.support.waiting import eventually
@@ -27,6 +26,9 @@ JOB = """
             $4, $4, $6
         )
         returning id
+    ),
+    marked as (
+        insert into evenbeat.unplaced (job_id) select born.id from born where $5::"char" = 's'
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
     select born.id, lane.id, $5::"char", $4,
@@ -136,8 +138,7 @@ class Archive:
 
 def janitor_of(database: Database, settings: Settings, **changes: Any) -> Janitor:
     """One who needs no rest between pieces."""
-    chosen = settings.model_copy(update={"housekeeping_share": 1.0} | changes)
-    return Janitor(database, chosen, Placement(database, chosen.balancing))
+    return Janitor(database, settings.model_copy(update={"housekeeping_share": 1.0} | changes))
 
 
 async def work(janitor: Janitor) -> None:

@@ -71,7 +71,7 @@ class Rebalancing:
             state = plan.summary.state(await clock.now(session))
             if state in _REFUSALS:
                 raise Conflict(_REFUSALS[state].format(plan_id))
-            if await placements.changes(session, plan.summary.seen):
+            if await plans.newest_change(session) != plan.summary.seen:
                 raise Conflict("the schedule has changed since the plan was made; make another")
             await self._carry_out(session, plan, by)
         return plan

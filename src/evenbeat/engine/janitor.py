@@ -40,9 +40,12 @@ Work = Callable[[Session, Chore, int], Awaitable[Piece]]
 class Janitor:
     """Every node is a janitor; the rows of the chores let one at a time do a piece."""
 
-    def __init__(self, database: Database, settings: Settings, placement: Placement) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, placement: Placement | None = None
+    ) -> None:
+        """With the node's own `placement`, whose map is kept only once then."""
         self._database = database
-        self._placement = placement
+        self._placement = placement or Placement(database, settings.balancing)
         self._share = settings.housekeeping_share
         self._keep = retention.Keep(
             runs=settings.keep_runs,

@@ -34,14 +34,17 @@ def choose(
 ) -> list[Placing]:
     """Decide for each, and leave the ring as it is once all of it is written.
 
-    All that is counted of them is taken out first, so that nobody gives way to itself.
+    All that is counted of them is taken out first, so that nobody gives way to itself. Who stays is
+    back before anybody chooses, or its place would seem to be empty.
     """
     for job in jobs:
         if job.counted is not None:
             ring.remove(job.counted.load(ring.start_s))
     free = [job for job in jobs if may_place and is_free(job, now)]
-    placed = {each.job.job_id: each for each in choose_phases(ring, free, now)}
-    return [placed.get(job.job_id) or keep(ring, job) for job in jobs]
+    choosing = {job.job_id for job in free}
+    decided = {job.job_id: keep(ring, job) for job in jobs if job.job_id not in choosing}
+    decided |= {each.job.job_id: each for each in choose_phases(ring, free, now)}
+    return [decided.get(job.job_id) or keep(ring, job) for job in jobs]
 
 
 def is_free(job: Standing, now: datetime) -> bool:

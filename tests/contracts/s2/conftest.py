@@ -6,14 +6,26 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from tests.contracts.s1.conftest import (  # noqa: F401 - fixtures are found by their names here
+    QUICK,
+    begin,
     clock,
     database,
-    environ,
     start,
     verified,
 )
 from tests.contracts.s2.talking import Client, token
 from tests.support.processes import Process
+from tests.support.serving import server_environ
+
+
+@pytest.fixture(scope="module")
+def environ(
+    database_url: str, way: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Settings of processes on a database that is empty when the module begins."""
+    asyncio.run(begin(database_url))
+    home = tmp_path_factory.mktemp("home")
+    return server_environ(way, home) | QUICK | {"EVENBEAT_BALANCING": "on"}
 
 
 @pytest.fixture(scope="module")
