@@ -14,7 +14,7 @@ from evenbeat.store import placements
 from evenbeat.store.database import Database
 from tests.conftest import START
 from tests.placement.yard import HOUR, Yard, assert_same, beat_of, open_yard, phase_of, timed
-from tests.support.databases import Clock
+from tests.support.databases import EMPTY, Clock
 
 ROWS = """
     select job.id, job.timetable, job.version, pulse.next_beat_at, pulse.plan_version, placement
@@ -68,6 +68,17 @@ async def test_who_was_away_reads_what_has_changed_or_the_whole_map(
     assert await yard.value("select count(*) from evenbeat.load_delta") == 1
     assert_same(await away.ring(), await yard.placement.ring())
     assert await yard.count() == 3
+
+
+async def test_a_database_that_was_put_back_is_read_anew(yard: Yard) -> None:
+    for _ in range(3):
+        await yard.make()
+    async with yard.database.connection() as connection:
+        await connection.execute(EMPTY)
+    assert (await yard.placement.ring()).job_count == 0
+    again = await open_yard(yard.database)
+    await again.make()
+    assert (await yard.placement.ring()).job_count == 1
 
 
 async def test_the_ring_goes_on_with_the_time(yard: Yard, clock: Clock) -> None:

@@ -141,10 +141,13 @@ def moved(was: Timetable, move: Move) -> Timetable:
 
 def cursor_after(job: Standing, timetable: Timetable, move: Move, now: datetime) -> datetime | None:
     """The next beat of a job that moves; None: the one it waits for stays."""
-    if job.is_beating and job.beat_at is not None:
+    cursor, in_hand = job.next_beat_at, job.beat_at if job.is_beating else None
+    if in_hand is not None and (cursor is None or cursor <= in_hand):
         # Its run will find the plan changed, and leave the cursor to us.
-        return timetable.next_after(job.beat_at, job.runs_so_far + 1)
-    cursor = job.next_beat_at
+        following = timetable.next_after(in_hand, job.runs_so_far + 1)
+        if following is None:
+            raise Conflict(f"job {job.uid} is at its last run; make another plan")
+        return following
     if cursor is None or cursor < move.old_next_at:
         return None
     return timetable.next_after(now, job.runs_so_far)

@@ -47,10 +47,9 @@ class KeptRing:
         """The ring with all that has changed since."""
         if self._ring is not None and self._ring.start_s == start_of(now):
             changes = await placements.changes(session, self._seen)
-            if not changes or changes[0].oldest <= self._seen + 1:
+            if changes is not None:
                 self._apply(self._ring, changes)
                 return self._ring
-        # Too much has passed since it was loaded.
         self.drop()
         await self.load(session, now)
         assert self._ring is not None  # noqa: S101 - just loaded

@@ -27,8 +27,8 @@ class Standing:
     """A job as a placement finds it.
 
     `counted` is what the map holds of it, `should_count` whether it should hold anything: that may
-    be undecided until a run has ended. It is `fresh` while it has not beaten since it was added,
-    edited or resumed.
+    be undecided until a run has ended, or the job can be read again. It is `fresh` while it has not
+    beaten since it was added, edited or resumed.
     """
 
     job_id: int
@@ -75,10 +75,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A footprint that came into the map, or went; `oldest` is the first change that is kept."""
+    """A footprint that came into the map, or went."""
 
     seq: int
-    oldest: int
     has_come: bool
     footprint: Footprint
 
@@ -131,10 +130,19 @@ async def counted(session: Session) -> Counted:
     return Counted(row["seq"], plain, apart)
 
 
-async def changes(session: Session, seen: int) -> list[Change]:
-    """What has changed since, in its order."""
+async def changes(session: Session, seen: int) -> list[Change] | None:
+    """What has changed since, in its order; None: nobody can tell any more.
+
+    The last change that was seen must still be there. It is not where too many have come since, nor
+    in a database that was put back to an earlier state.
+    """
     rows = await session.fetch(SQL["changes"], seen=seen)
-    return [Change(row["seq"], row["oldest"], row["jobs"] > 0, footprint_from(row)) for row in rows]
+    oldest, newest = rows[0]["oldest"] or 0, rows[0]["newest"] or 0
+    if newest == seen:
+        return []
+    if newest < seen or oldest > seen or not seen:
+        return None
+    return [Change(row["seq"], row["jobs"] > 0, footprint_from(row)) for row in rows]
 
 
 async def mark(session: Session, job_ids: Collection[int], *, anew: bool) -> None:
@@ -242,7 +250,7 @@ def standing_from(row: asyncpg.Record) -> Standing:
     try:
         timetable = timetable_from(row["timetable"])
     except NONSENSE:
-        # The engine stops such a job when it is due; until then it is in nobody's way.
+        # The engine stops such a job when it is due, and until then it waits to be mended.
         timetable = None
     is_counted = row["interval_s"] is not None
     marked_count = row["marked_count"]
@@ -251,7 +259,7 @@ def standing_from(row: asyncpg.Record) -> Standing:
         uid=row["uid"],
         timetable=timetable,
         should_count=row["is_counted"] and timetable is not None,
-        is_undecided=row["is_undecided"],
+        is_undecided=row["is_undecided"] or (row["is_counted"] and timetable is None),
         counted=footprint_from(row, "counted_timetable") if is_counted else None,
         next_beat_at=row["next_beat_at"],
         beat_at=row["beat_at"],

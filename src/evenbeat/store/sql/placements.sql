@@ -77,14 +77,14 @@ from (
 ) as apart;
 
 -- name: changes
--- What has changed since :seen, and from which change on they are kept. The newest is always kept:
--- who finds none has seen all.
+-- What has changed since :seen, and which changes are kept, told even where there is no newer one.
 select
-    (select min(kept.seq) from evenbeat.load_delta as kept) as oldest, load_delta.seq,
-    load_delta.jobs, load_delta.interval_s, load_delta.phase_s, load_delta.cost_s,
-    load_delta.timetable::text as timetable
-from evenbeat.load_delta
-where load_delta.seq > :seen
+    kept.oldest, kept.newest, load_delta.seq, load_delta.jobs, load_delta.interval_s,
+    load_delta.phase_s, load_delta.cost_s, load_delta.timetable::text as timetable
+from (
+    select min(load_delta.seq) as oldest, max(load_delta.seq) as newest from evenbeat.load_delta
+) as kept
+left join evenbeat.load_delta on load_delta.seq > :seen
 order by load_delta.seq;
 
 -- name: mark
@@ -339,7 +339,8 @@ select span.until, (select count(*) from marked) as count
 from span;
 
 -- name: prune
--- Changes that everybody has seen long ago; who has not reads the map anew. The newest stays.
+-- Changes that everybody has seen long ago; who has not reads the map anew. The newest stays, so
+-- that who has seen all can tell.
 delete from evenbeat.load_delta
 where load_delta.seq <= (
     select max(newest.seq) - :keep::bigint from evenbeat.load_delta as newest
