@@ -122,8 +122,9 @@ where p.id in (
     where old.made_at < :now - (
             case when old.applied_at is null then :previews_for::interval else :applied_for::interval end
         )
-      and old.number is distinct from (
-            select max(other.number) from evenbeat.rebalance_plan as other
+      and (
+            old.number is null
+            or old.number < (select max(other.number) from evenbeat.rebalance_plan as other)
         )
     order by old.made_at, old.id
     limit :limit
