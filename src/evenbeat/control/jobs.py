@@ -35,7 +35,7 @@ class Jobs:
         """Without a `placement` jobs are left to the nodes to place."""
         self._database = database
         self._admission = Admission(database, registry)
-        self._placing = Placing(placement)
+        self._placing = Placing(database, placement)
 
     @traces.sends
     async def add(

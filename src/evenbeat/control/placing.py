@@ -4,17 +4,20 @@ from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
-from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.errors import NotFound, StoreUnavailable
 from evenbeat.core.model import Job
 from evenbeat.observe import failpoint, log
 from evenbeat.placement.choice import Placed
 from evenbeat.placement.placement import Placement
+from evenbeat.store import jobs
+from evenbeat.store.database import Database
 
 
 class Placing:
     """Places what is on disk already: if it cannot, a node does so within a second or two."""
 
-    def __init__(self, placement: Placement | None) -> None:
+    def __init__(self, database: Database, placement: Placement | None) -> None:
+        self._database = database
         self._placement = placement
 
     async def of(self, uids: Collection[UUID]) -> dict[UUID, Placed]:
@@ -34,7 +37,18 @@ class Placing:
             return job
         placed = (await self.of([job.uid])).get(job.uid)
         if placed is None:
-            return job
+            return await self._found(job)
         definition = replace(job.definition, timetable=placed.timetable)
         pulse = replace(job.pulse, next_beat_at=placed.next_beat_at, due_at=placed.next_beat_at)
         return replace(job, definition=definition, pulse=pulse)
+
+    async def _found(self, job: Job) -> Job:
+        """The job as it is by now: a node may have been quicker to place it."""
+        is_placing = self._placement is not None and self._placement.is_placing
+        if not is_placing or not job.definition.timetable.is_free:
+            return job
+        try:
+            return replace(await jobs.by_uid(self._database, job.uid), is_new=True)
+        except (StoreUnavailable, NotFound):
+            # It was added, whatever has become of it since.
+            return job
