@@ -1,7 +1,9 @@
 """The map is in the database: who reads it, keeps it, or comes back to it sees the same."""
 
 import asyncio
+from collections.abc import Collection
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -9,6 +11,7 @@ from evenbeat.config import Settings
 from evenbeat.control.jobs import Jobs
 from evenbeat.core.registry import Registry
 from evenbeat.engine.janitor import Janitor
+from evenbeat.placement.choice import Placed
 from evenbeat.placement.placement import Placement
 from evenbeat.store import placements
 from evenbeat.store.database import Database
@@ -51,6 +54,21 @@ async def test_those_who_ask_while_somebody_places_are_placed_together(yard: Yar
     for job in made:
         assert await yard.look(job) == job
     assert await yard.count() == 30
+
+
+async def test_a_job_that_a_node_was_quicker_to_place_comes_back_with_that_place(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = yard.placement.place
+
+    async def too_late(uids: Collection[UUID]) -> dict[UUID, Placed]:
+        await Placement(yard.database).place_waiting()
+        return await ask(uids)
+
+    monkeypatch.setattr(yard.placement, "place", too_late)
+    job = await yard.make()
+    assert await yard.look(job) == job
+    assert (job.is_new, await yard.placed_at(job)) == (True, START)
 
 
 async def test_who_was_away_reads_what_has_changed_or_the_whole_map(

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
-from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.errors import NotFound, StoreUnavailable
 from evenbeat.core.model import Job
 from evenbeat.observe import failpoint, log
 from evenbeat.placement.choice import Placed
@@ -37,14 +37,18 @@ class Placing:
             return job
         placed = (await self.of([job.uid])).get(job.uid)
         if placed is None:
-            return await self._as_it_is(job)
+            return await self._found(job)
         definition = replace(job.definition, timetable=placed.timetable)
         pulse = replace(job.pulse, next_beat_at=placed.next_beat_at, due_at=placed.next_beat_at)
         return replace(job, definition=definition, pulse=pulse)
 
-    async def _as_it_is(self, job: Job) -> Job:
-        """A job that was not placed here: a node may have been quicker."""
-        is_placed = self._placement is not None and self._placement.is_on
-        if not is_placed or not job.definition.timetable.is_free:
+    async def _found(self, job: Job) -> Job:
+        """The job as it is by now: a node may have been quicker to place it."""
+        is_placing = self._placement is not None and self._placement.is_placing
+        if not is_placing or not job.definition.timetable.is_free:
             return job
-        return replace(await jobs.by_uid(self._database, job.uid), is_new=True)
+        try:
+            return replace(await jobs.by_uid(self._database, job.uid), is_new=True)
+        except (StoreUnavailable, NotFound):
+            # It was added, whatever has become of it since.
+            return job

@@ -107,7 +107,7 @@ class Rebalancing:
         return last
 
     def _check_mode(self) -> None:
-        if not self._placement.is_on:
+        if not self._placement.is_placing:
             raise Conflict("balancing is not on, so nothing is moved: set EVENBEAT_BALANCING=on")
 
     async def _apply_new(self, plan: KeptPlan, by: Actor) -> None:
