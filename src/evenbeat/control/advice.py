@@ -11,8 +11,8 @@ from evenbeat.placement.placement import Placement
 
 ACCEPTABLE = "Distribution is acceptable"
 ASK = "Ask for a preview to see what a rebalance would gain"
-# Beyond this, finding out takes seconds: more than a look at the distribution is worth.
-MOST_JOBS = 20_000
+# Beyond this, finding out may take seconds: more than a look at the distribution is worth.
+MOST_JOBS = 5_000
 # Advice that took long is not worked out again at once, however the load changes: no more than a
 # twentieth of the time is spent on it.
 LONG, REST = 0.5, 20

@@ -1,17 +1,15 @@
 """Rebalancing: plans are made, carried out exactly as they were shown, and taken back."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 from evenbeat.core.audit import Actor, Note
-from evenbeat.core.balance.model import Budget, Candidate, Load, Move, Plan
+from evenbeat.core.balance.model import Budget, Candidate, Plan
+from evenbeat.core.balance.projection import project
 from evenbeat.core.balance.rebalance import rebalance
 from evenbeat.core.balance.record import KeptPlan, PlanState, PlanSummary
-from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import measure
 from evenbeat.core.balance.undo import take_back
 from evenbeat.core.errors import Conflict
 from evenbeat.core.ids import new_job_uid
@@ -135,35 +133,21 @@ class Rebalancing:
 
     async def _plan_back(self, last: PlanSummary, by: Actor) -> KeptPlan:
         done = await plans.by_id(self._database, last.id)
-        now, ring = await clock.now(self._database), await self._placement.ring()
-        found = await placements.standing_of(self._database, [move.job for move in done.moves])
-        jobs = {
-            job.job_id: Candidate(job.counted.load(ring.start_s, job.job_id), job.next_beat_at)
-            for job in found
-            if job.counted is not None
-        }
+        now = await clock.now(self._database)
+        candidates = [each.candidate for each in await self._placement.candidates(last.group)]
+        jobs = {candidate.load.job: candidate for candidate in candidates}
         moves, skipped = take_back(done.moves, jobs, now)
         if not moves:
             raise Conflict(f"no job is where the last rebalance, {last.id}, has put it")
-        loads = {job: candidate.load for job, candidate in jobs.items()}
-        plan = await asyncio.to_thread(consequences, ring, moves, loads)
+        before, after = await asyncio.to_thread(project, candidates, moves, now)
+        plan = Plan(moves, skipped, before.score, after.score, after.score.score)
         summary = replace(
-            summary_of(replace(plan, skipped=skipped), now, by),
+            summary_of(plan, now, by),
             group=last.group,
             undoes=last.id,
-            job_count=ring.job_count,
+            job_count=len(candidates),
         )
         return KeptPlan(summary, moves, skipped, done.uids)
-
-
-def consequences(ring: LoadRing, moves: Sequence[Move], loads: dict[int, Load]) -> Plan:
-    """These moves as a plan: what they make of the ring."""
-    before = measure(ring)
-    for move in moves:
-        ring.remove(loads[move.job])
-        ring.add(replace(loads[move.job], phase_s=move.new_phase_s))
-    after = measure(ring)
-    return Plan(tuple(moves), (), before, after, after.score)
 
 
 def summary_of(plan: Plan, now: datetime, by: Actor) -> PlanSummary:
