@@ -1,6 +1,7 @@
 """Rebalancing: plans are made, carried out exactly as they were shown, and taken back."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -18,8 +19,7 @@ from evenbeat.placement.placement import Placement
 from evenbeat.store import audit, clock, placements, plans
 from evenbeat.store.database import Database, Session
 
-# A plan that nobody was shown is made anew where a job has changed before it was carried out.
-TRIES = 3
+TRIES, PAUSE = 3, 0.1
 
 _REFUSALS = {
     PlanState.EXPIRED: "plan {} is too old: plans hold for five minutes; make another",
@@ -62,41 +62,50 @@ class Rebalancing:
 
     async def apply(self, plan_id: UUID, by: Actor) -> KeptPlan:
         """Carry out a kept plan; Conflict if it is not what was shown any more."""
-        self._check_mode()
-        async with self._database.transaction() as session:
-            await placements.lock(session)
-            plan = await plans.lock(session, plan_id)
-            state = plan.summary.state(await clock.now(session))
-            if state in _REFUSALS:
-                raise Conflict(_REFUSALS[state].format(plan_id))
-            if await plans.newest_change(session) != plan.summary.seen:
-                raise Conflict("the schedule has changed since the plan was made; make another")
-            await self._carry_out(session, plan, by)
-        return plan
+
+        async def work() -> KeptPlan:
+            async with self._database.transaction() as session:
+                await placements.lock(session)
+                plan = await plans.lock(session, plan_id)
+                state = plan.summary.state(await clock.now(session))
+                if state in _REFUSALS:
+                    raise Conflict(_REFUSALS[state].format(plan_id))
+                if await plans.newest_change(session) != plan.summary.seen:
+                    raise Conflict("the schedule has changed since the plan was made; make another")
+                await self._carry_out(session, plan, by)
+            return plan
+
+        return await self._insist(work)
 
     async def plan_and_apply(self, group: str | None, max_moves: int | None, by: Actor) -> KeptPlan:
         """At once: other jobs may come and go meanwhile, as long as those that move stay."""
-        self._check_mode()
-        for tries_left in reversed(range(TRIES)):
+
+        async def work() -> KeptPlan:
             plan, _ = await self.plan(group, max_moves, by)
-            try:
-                await self._apply_new(plan, by)
-            except Conflict:
-                if not tries_left:
-                    raise
-            else:
-                return plan
-        raise AssertionError("the last try ends in either way")
+            return await self._apply_new(plan, by)
+
+        return await self._insist(work)
 
     async def undo(self, plan_id: UUID | None, by: Actor) -> KeptPlan:
         """Take the last rebalance back: jobs that are where it put them return."""
+
+        async def work() -> KeptPlan:
+            last = await self.last_applied()
+            if plan_id not in (None, last.id):
+                raise Conflict(f"plan {plan_id} is not the last rebalance: that is {last.id}")
+            return await self._apply_new(await self._plan_back(last, by), by)
+
+        return await self._insist(work)
+
+    async def _insist(self, work: Callable[[], Awaitable[KeptPlan]]) -> KeptPlan:
+        """A few times: the row of a run that begins or ends just now is free again in a moment."""
         self._check_mode()
-        last = await self.last_applied()
-        if plan_id not in (None, last.id):
-            raise Conflict(f"plan {plan_id} is not the last rebalance: that is {last.id}")
-        plan = await self._plan_back(last, by)
-        await self._apply_new(plan, by)
-        return plan
+        for _ in range(TRIES - 1):
+            try:
+                return await work()
+            except Conflict:
+                await asyncio.sleep(PAUSE)
+        return await work()
 
     async def last_applied(self) -> PlanSummary:
         last = await plans.last_applied(self._database)
@@ -108,13 +117,14 @@ class Rebalancing:
         if not self._placement.is_placing:
             raise Conflict("balancing is not on, so nothing is moved: set EVENBEAT_BALANCING=on")
 
-    async def _apply_new(self, plan: KeptPlan, by: Actor) -> None:
+    async def _apply_new(self, plan: KeptPlan, by: Actor) -> KeptPlan:
         async with self._database.transaction() as session:
             await placements.lock(session)
             if plan.summary.undoes is not None:
                 await self._check_last(session, plan.summary.undoes)
             await plans.add(session, plan)
             await self._carry_out(session, plan, by)
+        return plan
 
     async def _check_last(self, session: Session, plan_id: UUID) -> None:
         last = await plans.last_applied(session)

@@ -112,6 +112,18 @@ class Placement:
         """Write a whole plan in this transaction, which is the caller's; Conflict, and nothing of
         it may stay, if a job has changed since. `expected` are footprints by job, as they were."""
         await placements.lock(session)
+        # By pieces: a statement may not take long, and what is read is not old when it is written.
+        ordered = sorted(moves, key=lambda move: move.job)
+        for start in range(0, len(ordered), CHUNK):
+            await self._move(session, ordered[start : start + CHUNK], expected)
+        self._metrics.count("rebalance", len(moves))
+
+    async def _move(
+        self,
+        session: Session,
+        moves: Sequence[Move],
+        expected: Mapping[int, Footprint] | None,
+    ) -> None:
         now = await clock.now(session)
         found = await placements.standing_of(session, [move.job for move in moves])
         jobs = {job.job_id: job for job in found}
@@ -124,7 +136,6 @@ class Placement:
         written = await placements.write(session, placings)
         if len(written.job_ids) != len(placings):
             raise Conflict("jobs of the plan are changing at this moment; try again")
-        self._metrics.count("rebalance", len(placings))
 
     async def _place(self, uids: Sequence[UUID]) -> None:
         async def find(session: Session) -> list[Standing]:
