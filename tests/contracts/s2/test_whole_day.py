@@ -106,6 +106,25 @@ async def test_a_rebalance_and_its_undo_keep_the_rate_of_working_jobs(
     process.kill()
 
 
+async def test_a_running_job_stays_where_it_is(
+    start: Callable[..., Process], server: Callable[[str], Any]
+) -> None:
+    process = start("up", EVENBEAT_BALANCING="observe")
+    working, client = Client(await process.ready(), token()), await server("on")
+    await working.remove_all()
+    herd = await working.at_once(8, 24 * 60)
+    busy = await working.create(kind="hangs", payload={}, interval_minutes=24 * 60)
+    await working.act(busy["id"], "run")
+    await working.becomes(busy["id"], "running")
+    done = await client.rebalance()
+    assert done["skipped"] == [{"job_id": busy["id"], "reason": "job_running"}]
+    assert len(done["moved"]) == len(herd), "around the one that stays"
+    await working.acted(busy["id"], "cancel")
+    await working.becomes(busy["id"], "cancelled")
+    await working.http.aclose()
+    process.kill()
+
+
 async def work_for(database: Database, clock: Clock, *, hours: int) -> None:
     for _ in range(hours * 3):
         await clock.advance(minutes=20)
