@@ -64,6 +64,8 @@ class SqlLogin:
         self._database = database
         self._given_url = given_url
         self._admitted: Admitted | None = None
+        # Why there is no login of our own.
+        self._refusal: str | None = None
 
     @property
     def admitted(self) -> Admitted:
@@ -77,6 +79,10 @@ class SqlLogin:
             self._admitted = await self._admit(Route(self._given_url, "off"))
         else:
             self._admitted = await self._own_login() or await self._engine()
+        if not self._admitted.is_restricted:
+            log.get_logger().warning(
+                log.SQL_UNRESTRICTED, role=self._admitted.role, reason=self._refusal
+            )
         return self._admitted
 
     @contextlib.asynccontextmanager
@@ -130,12 +136,11 @@ class SqlLogin:
                     raise
                 return await self._made_login()
         except asyncpg.InsufficientPrivilegeError as error:
-            why = str(error)
+            self._refusal = str(error)
         except StoreUnavailable as error:
             if not is_refused(error):
                 raise
-            why = str(error.__cause__)
-        log.get_logger().warning(log.SQL_UNRESTRICTED, reason=why)
+            self._refusal = str(error.__cause__)
         return None
 
     async def _made_login(self) -> Admitted:
