@@ -7,7 +7,7 @@ import asyncpg
 
 from evenbeat.core.groups import Group
 from evenbeat.core.model import ErrorClass, RunState, State
-from tests.sql.shop import ONCE, Shop
+from tests.sql.shop import Shop
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -58,15 +58,6 @@ async def test_a_function_that_ignores_its_cancellation_is_ended_all_the_same(sh
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.TIMEOUT)
     assert "still runs" not in (run.error or "")
     await nobody_is_left(shop)
-
-
-async def test_a_function_cannot_give_itself_more_time(shop: Shop) -> None:
-    """The server alone ends it: where nobody is left to look at a timer."""
-    body = "set statement_timeout = 0; perform pg_sleep(600); return null;"
-    job = await shop.call(body, policy={"timeout": timedelta(milliseconds=300)} | ONCE)
-    async with shop.serving():
-        run = await shop.closed(job)
-    assert run.error_class is ErrorClass.TIMEOUT
 
 
 async def test_a_job_that_is_cancelled_ends_its_query(shop: Shop) -> None:

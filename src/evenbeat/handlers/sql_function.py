@@ -78,7 +78,7 @@ class SqlFunction:
         for name in given.keys() - set(FIELDS):
             raise InvalidInput(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
         function, arguments = given.get("function"), given.get("arguments", {})
-        if not isinstance(function, str) or not NAME.fullmatch(function[: LONGEST_NAME + 1]):
+        if not isinstance(function, str) or not is_name(function):
             raise InvalidInput(
                 "payload.function", "must be a name with its schema, as in public.nightly_cleanup"
             )
@@ -90,6 +90,10 @@ class SqlFunction:
         if self._database is None or self._login is None or self._watch is None:
             raise RuntimeError("this node has no login for SQL functions")
         return await Call(self._database, self._login, self._watch, context).run()
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= LONGEST_NAME and NAME.fullmatch(text) is not None
 
 
 class Call:

@@ -216,6 +216,7 @@ begin
     end if;
     execute format('alter role %I with login password %L', login, make_sql_login.password);
     execute format('alter role %I reset all', login);
+    execute format('alter role %I in database %I reset all', login, current_database());
     -- Who ends a session of it must be a member of it.
     if not pg_has_role(current_user, login, 'usage') then
         execute format('grant %I to current_user', login);
