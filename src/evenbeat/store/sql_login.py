@@ -24,6 +24,10 @@ from evenbeat.store.statements import load
 SQL = load("sql_functions")
 # A session that was told to end does so at once, unless its server is gone.
 CLOSE_TIMEOUT = 5.0
+# Whatever a function has left to be done at the commit, cursors and triggers, is done while the row
+# of its job is held: nobody could cancel it meanwhile. The engine waits 4 seconds for a row, and
+# PostgreSQL has no limit for this.
+COMMIT_TIMEOUT = 2.0
 # What every session begins with: said here, it outranks what a function may have set for its role.
 SESSION = {
     "application_name": "evenbeat sql_function",
@@ -99,9 +103,13 @@ class SqlLogin:
                 await transaction.start()
             yield Session(connection, self._database.clock)
             with availability():
-                await transaction.commit()
-        except asyncio.CancelledError:
-            await self._end_session(connection)
+                async with asyncio.timeout(COMMIT_TIMEOUT):
+                    await transaction.commit()
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) or isinstance(
+                error.__cause__, TimeoutError
+            ):
+                await self._end_session(connection)
             raise
         finally:
             await close(connection)
