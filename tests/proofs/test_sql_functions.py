@@ -4,7 +4,6 @@ import asyncio
 import random
 import signal
 import time
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,11 +13,12 @@ from evenbeat.core.backoff import Fixed
 from evenbeat.core.model import Definition, Policy
 from evenbeat.core.registry import Registry
 from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.timetable import Bounds, Timetable
 from evenbeat.observe.failpoint import SQL_STEPS
 from evenbeat.store import nodes
 from tests.proofs.fleet import Fleet
 from tests.support.processes import Process
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.proof
 
@@ -52,7 +52,8 @@ POLICY = Policy(max_attempts=50, backoff=Fixed(timedelta(milliseconds=100)))
 
 def selling(name: str, schedule: str) -> Definition:
     payload = {"function": "shop.sell", "arguments": {"job": name}}
-    return Definition("sql_function", Timetable(parse(schedule)), payload=payload, policy=POLICY)
+    timetable = Timetable(parse(schedule), bounds=Bounds(max_runs=20))
+    return Definition("sql_function", timetable, payload=payload, policy=POLICY)
 
 
 async def open_shop(fleet: Fleet) -> Jobs:
@@ -68,7 +69,7 @@ async def close_shop(fleet: Fleet) -> None:
 
 
 async def add(fleet: Fleet, jobs: Jobs, count: int, span: timedelta) -> None:
-    """Jobs that run once each, spread over a while; and twenty that run every second."""
+    """Jobs that run once each, spread over a while; and twenty that run twenty times."""
     now = await fleet.now()
     await jobs.add_many(
         [
@@ -76,9 +77,7 @@ async def add(fleet: Fleet, jobs: Jobs, count: int, span: timedelta) -> None:
             for number in range(count)
         ]
     )
-    await jobs.add_many(
-        [replace(selling(f"often {number}", "every 1s"), name=f"{number}") for number in range(20)]
-    )
+    await jobs.add_many([selling(f"often {number}", "every 1s") for number in range(20)])
 
 
 async def check(fleet: Fleet, count: int) -> None:
@@ -86,6 +85,8 @@ async def check(fleet: Fleet, count: int) -> None:
     different = "select count(distinct job) from shop.sale where job like 'once%'"
     assert await fleet.fetch(APART) == []
     assert (await fleet.value(sold), await fleet.value(different)) == (count, count)
+    often = "select count(*) from shop.sale where job like 'often%' group by job"
+    assert [row[0] for row in await fleet.fetch(often)] == [20] * 20
     assert await fleet.value("select count(*) from evenbeat.dead_letter") == 0
     assert await fleet.breaches() == []
 
@@ -105,7 +106,7 @@ async def test_a_thousand_beats_while_nodes_and_backends_are_killed(fleet: Fleet
         if dice.random() < 0.2:
             living.append(await replaced(fleet, living.pop(0)))
             kills += 1
-    await finished(fleet, jobs)
+    await finished(fleet)
     await check(fleet, count)
     await fleet.tell(f"SQL functions, {kills} times kill -9, {ended} backends killed")
     await close_shop(fleet)
@@ -119,7 +120,7 @@ async def test_a_node_that_dies_before_the_commit_has_done_nothing(fleet: Fleet,
     assert await dying.ended() == -signal.SIGKILL, dying.output[-3000:]
     fleet.gone[dying.pid] = await fleet.now()
     await fleet.start()
-    await finished(fleet, jobs)
+    await finished(fleet)
     await check(fleet, 50)
     await fleet.tell(f"killed at {step}")
     await close_shop(fleet)
@@ -131,10 +132,7 @@ async def replaced(fleet: Fleet, victim: Process) -> Process:
     return another
 
 
-async def finished(fleet: Fleet, jobs: Jobs) -> None:
-    """No more beats; those that are due are run."""
-    rows = await fleet.fetch("select uid from evenbeat.job where name is not null")
-    for row in rows:
-        await jobs.pause(row["uid"])
-    await fleet.drained()
+async def finished(fleet: Fleet) -> None:
+    left = "select count(*) = 0 from evenbeat.pulse where token > 0 or due_at is not null"
+    await eventually(lambda: fleet.value(left), "the last beat", patience=120)
     await fleet.stop()
