@@ -41,11 +41,14 @@ KILL = """
 """
 # An effect and its record are of one transaction, and there is no effect without a record.
 APART = """
-    select coalesce(sale.job, run.result ->> 'job')
+    select coalesce(sale.job, record.job)
     from shop.sale
-    full join (select * from evenbeat.run where state = 'c') as run
-        on run.xmin::text = sale.xmin::text and run.result ->> 'job' = sale.job
-    where sale.job is null or run.id is null
+    full join (
+        select run.xmin::text as transaction, run.result ->> 'job' as job
+        from evenbeat.run
+        where run.state = 'c'
+    ) as record on record.transaction = sale.xmin::text and record.job = sale.job
+    where sale.job is null or record.job is null
 """
 POLICY = Policy(max_attempts=50, backoff=Fixed(timedelta(milliseconds=100)))
 

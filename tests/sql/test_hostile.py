@@ -306,9 +306,7 @@ async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop, spi
 async def test_a_function_cannot_give_itself_more_time(shop: Shop) -> None:
     """The server alone ends it: where nobody is left to look at a timer."""
     await shop.function("set statement_timeout = 0; perform pg_sleep(600); return null;")
-    await sql_functions.install(shop.database)
     login = SqlLogin(shop.database)
-    await login.prepare()
 
     async def call() -> None:
         async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:

@@ -93,13 +93,13 @@ async def test_a_given_login_that_is_no_less_than_the_engine_is_told_of(
 
 
 async def test_a_given_login_that_is_wrong_is_not_replaced_by_a_mightier_one(
-    house: House, settings: Settings
+    house: House,
 ) -> None:
     given = SecretStr(url_as(house.shop.database.url, house.tenant, "wrong"))
-    with pytest.raises(Exception, match="password authentication failed"):
-        await SqlFunction().serve(
-            house.shop.database, settings.model_copy(update={"sql_url": given})
-        )
+    async with house.shop.serving(sql_url=given):
+        run = await house.shop.closed(await house.shop.call(WHO, policy=ONCE))
+    assert run.state is RunState.FAILED
+    assert "password authentication failed" in (run.error or "")
 
 
 async def test_behind_a_pooler_a_login_past_it_is_needed(shop: Shop, settings: Settings) -> None:

@@ -60,14 +60,13 @@ class SqlFunction:
             raise NotPermitted("a pooler is in between: set sql_url to a login that goes past it")
         login = SqlLogin(database, None if given is None else given.get_secret_value())
         try:
-            await sql_functions.install(database)
-            admitted = await login.prepare()
+            await login.prepare()
         except asyncpg.InsufficientPrivilegeError as error:
             raise NotPermitted(f"the engine does not own what it needs for it: {error}") from error
+        except StoreUnavailable as error:
+            # Tried again by the first run: the node goes on, as it does when its database is away.
+            log.loop_failed("sql_function", error)
         self.most_at_once = settings.sql_connections
-        log.get_logger().info(
-            log.SQL_SERVED, role=admitted.role, is_restricted=admitted.is_restricted
-        )
         self._database, self._login, self._watch = database, login, Watch(database)
 
     def check(self, payload: Any) -> None:

@@ -16,6 +16,7 @@ import asyncpg
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import log
+from evenbeat.store import sql_functions
 from evenbeat.store.availability import availability
 from evenbeat.store.database import Database, Session
 from evenbeat.store.route import Route
@@ -62,7 +63,7 @@ class Admitted:
 
 class SqlLogin:
     """Connects as the login of this database, as a given one, or, where there is no other way,
-    as the engine itself. `prepare` it before use."""
+    as the engine itself."""
 
     def __init__(self, database: Database, given_url: str | None = None) -> None:
         self._database = database
@@ -71,23 +72,22 @@ class SqlLogin:
         # Why there is no login of our own.
         self._refusal: str | None = None
 
-    @property
-    def admitted(self) -> Admitted:
-        if self._admitted is None:
-            raise RuntimeError("prepare the login before using it")
-        return self._admitted
-
     async def prepare(self) -> Admitted:
-        """Find the way, and let whom it leads in as call what it needs."""
+        """Find the way, and let whom it leads in as call what it needs: once."""
+        if self._admitted is not None:
+            return self._admitted
+        await sql_functions.install(self._database)
         if self._given_url is not None:
-            self._admitted = await self._admit(Route(self._given_url, "off"))
+            admitted = await self._admit(Route(self._given_url, "off"))
         else:
-            self._admitted = await self._own_login() or await self._engine()
-        if not self._admitted.is_restricted:
-            log.get_logger().warning(
-                log.SQL_UNRESTRICTED, role=self._admitted.role, reason=self._refusal
-            )
-        return self._admitted
+            admitted = await self._own_login() or await self._engine()
+        told = log.get_logger().bind(role=admitted.role)
+        if admitted.is_restricted:
+            told.info(log.SQL_SERVED)
+        else:
+            told.warning(log.SQL_UNRESTRICTED, reason=self._refusal)
+        self._admitted = admitted
+        return admitted
 
     @contextlib.asynccontextmanager
     async def transaction(
@@ -115,19 +115,19 @@ class SqlLogin:
             await close(connection)
 
     async def _connect(self, settings: Mapping[str, str]) -> Any:
-        route, limits = self.admitted.route, SESSION | dict(settings)
+        admitted, limits = await self.prepare(), SESSION | dict(settings)
         try:
-            return await route.connect(limits)
+            return await admitted.route.connect(limits)
         except StoreUnavailable as error:
             if not is_refused(error) or self._given_url is not None:
                 raise
         # A function has changed the password of the role that it ran as: as every role may.
         self._admitted = await self._made_login()
-        return await self.admitted.route.connect(limits)
+        return await self._admitted.route.connect(limits)
 
     async def _end_session(self, connection: Any) -> None:
         """A function can ignore that it is cancelled, but not that its session is ended."""
-        pid, role = connection.get_server_pid(), self.admitted.role
+        pid, role = connection.get_server_pid(), (await self.prepare()).role
         with contextlib.suppress(StoreUnavailable, asyncpg.InsufficientPrivilegeError):
             await self._database.fetch(SQL["end_session"], pid=pid, role=role)
 
