@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from evenbeat.control.jobs import Jobs
+from evenbeat.control.verify import verify
 from evenbeat.core.backoff import Fixed
 from evenbeat.core.model import Definition, Policy
 from evenbeat.core.registry import Registry
@@ -16,7 +17,7 @@ from evenbeat.core.schedules import parse
 from evenbeat.core.timetable import Bounds, Timetable
 from evenbeat.observe.failpoint import SQL_STEPS
 from evenbeat.store import nodes
-from tests.proofs.fleet import Fleet
+from tests.proofs.fleet import LEASE, MACHINE, Fleet
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 
@@ -91,7 +92,7 @@ async def check(fleet: Fleet, count: int) -> None:
     often = "select count(*) from shop.sale where job like 'often%' group by job"
     assert [row[0] for row in await fleet.fetch(often)] == [20] * 20
     assert await fleet.value("select count(*) from evenbeat.dead_letter") == 0
-    assert await fleet.breaches() == []
+    assert [str(each) for each in await verify(fleet.database, grace=LEASE + MACHINE)] == []
 
 
 async def test_a_thousand_beats_while_nodes_and_backends_are_killed(fleet: Fleet) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import asyncpg
@@ -10,13 +10,13 @@ import pytest
 from pydantic import SecretStr
 
 from evenbeat.config import Settings
-from evenbeat.core.errors import NotPermitted
+from evenbeat.core.errors import NotPermitted, StoreUnavailable
 from evenbeat.core.model import RunState
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import migrate
 from evenbeat.store.database import Database
-from evenbeat.store.sql_login import SqlLogin, url_as
+from evenbeat.store.sql_login import SQL, SqlLogin, url_as
 from tests.sql.shop import ONCE, Shop
 from tests.support import databases
 
@@ -118,6 +118,19 @@ async def test_the_login_is_made_once_and_can_do_nothing_by_itself(shop: Shop) -
     assert not any(role[right] for right in rights)
     owned = await shop.value("select count(*) from pg_class where relowner = $1", role["oid"])
     assert owned == 0
+
+
+async def test_a_login_whose_password_was_changed_is_not_replaced_by_a_mightier_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while it is changed again and again: here, to something that is never known."""
+    role = (await SqlLogin(shop.database).prepare()).role
+    await shop.script(f"alter role {role} password 'of a function'")
+    unmade = "select role, password from evenbeat.sql_login"
+    made = replace(SQL["make_login"], template=unmade)
+    monkeypatch.setitem(SQL, "make_login", made)
+    with pytest.raises(StoreUnavailable, match="password authentication failed"):
+        await SqlLogin(shop.database).prepare()
 
 
 async def test_a_role_that_was_dropped_is_made_again(shop: Shop) -> None:

@@ -119,7 +119,7 @@ class SqlLogin:
         try:
             return await admitted.route.connect(limits)
         except StoreUnavailable as error:
-            if not is_refused(error) or self._given_url is not None:
+            if not has_wrong_password(error) or self._given_url is not None:
                 raise
         # A function has changed the password of the role that it ran as: as every role may.
         self._admitted = await self._made_login()
@@ -132,24 +132,23 @@ class SqlLogin:
             await self._database.fetch(SQL["end_session"], pid=pid, role=role)
 
     async def _own_login(self) -> Admitted | None:
-        """None where we may not make roles, or where the server does not let ours in."""
-        known = await self._database.fetch_row(SQL["known_login"])
+        """None where we may not make roles, or where the server's rules keep ours out. Never for
+        the sake of a wrong password: functions can change that, and would gain by it."""
         try:
-            if known is None:
-                return await self._made_login()
-            try:
-                return await self._admit(self._route_as(*known))
-            except StoreUnavailable as error:
-                if not is_refused(error):
-                    raise
-                return await self._made_login()
+            known = await self._database.fetch_row(SQL["known_login"])
+            known = known or await self._database.fetch_row(SQL["make_login"])
         except asyncpg.InsufficientPrivilegeError as error:
             self._refusal = str(error)
+            return None
+        try:
+            return await self._admit(self._route_as(*(known or ("", ""))))
         except StoreUnavailable as error:
-            if not is_refused(error):
+            if has_wrong_password(error):
+                return await self._made_login()
+            if not is_kept_out(error):
                 raise
             self._refusal = str(error.__cause__)
-        return None
+            return None
 
     async def _made_login(self) -> Admitted:
         made = await self._database.fetch_row(SQL["make_login"])
@@ -172,8 +171,13 @@ class SqlLogin:
         return Route(url_as(self._database.url, role, password), "off")
 
 
-def is_refused(error: StoreUnavailable) -> bool:
-    """Whether the server does not let this role in: by its password, or by its own rules."""
+def has_wrong_password(error: StoreUnavailable) -> bool:
+    """Or a role that is not there, of which a server says the same."""
+    return isinstance(error.__cause__, asyncpg.InvalidPasswordError)
+
+
+def is_kept_out(error: StoreUnavailable) -> bool:
+    """Whether the server lets nobody of this name in from here, by its pg_hba.conf."""
     return isinstance(error.__cause__, asyncpg.InvalidAuthorizationSpecificationError)
 
 
