@@ -67,6 +67,8 @@ class SqlFunction:
             # Tried again by the first run: the node goes on, as it does when its database is away.
             log.loop_failed("sql_function", error)
         self.most_at_once = settings.sql_connections
+        # Hardly ever waited for: but jobs of groups are claimed by the node's places alone.
+        self._connections = asyncio.Semaphore(settings.sql_connections)
         self._database, self._login, self._watch = database, login, Watch(database)
 
     def check(self, payload: Any) -> None:
@@ -88,7 +90,8 @@ class SqlFunction:
     async def run(self, context: RunContext) -> Outcome | Recorded:
         if self._database is None or self._login is None or self._watch is None:
             raise RuntimeError("this node has no login for SQL functions")
-        return await Call(self._database, self._login, self._watch, context).run()
+        async with self._connections:
+            return await Call(self._database, self._login, self._watch, context).run()
 
 
 def is_name(text: str) -> bool:
