@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.errors import MigrationFailed
+from evenbeat.core.schedules.clockwork.zones import known_zones
 from evenbeat.observe import log
 from evenbeat.store.availability import availability
 from evenbeat.store.database import Session, connect
@@ -140,9 +141,16 @@ async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Mi
         while step := await apply_next(connection, session, known):
             log.get_logger().info(log.MIGRATED, migration=str(step))
             done.append(step)
+        await load_zones(session)
     finally:
         await connection.close()
     return done
+
+
+async def load_zones(session: Session) -> None:
+    """Tell the database which time zones we can read: a newer Python knows newer ones."""
+    if await session.fetch_value(SQL["has_zones"]):
+        await session.execute(SQL["load_zones"], names=sorted(known_zones()))
 
 
 async def refuse_old_server(session: Session) -> None:

@@ -18,6 +18,12 @@ create or replace function evenbeat_clock.now() returns timestamptz
 language sql stable parallel safe
 as 'select hand.now from evenbeat_clock.hand';
 
+-- name: replace_clock_of_sql
+-- What the database's own functions go by.
+create or replace function evenbeat.clock() returns timestamptz
+language sql stable
+as 'select hand.now from evenbeat_clock.hand';
+
 -- name: clear_clock
 delete from evenbeat_clock.hand;
 
