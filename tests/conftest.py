@@ -17,7 +17,7 @@ from evenbeat.control.verify import verify
 from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
-from evenbeat.store import migrate
+from evenbeat.store import migrate, sql_functions
 from evenbeat.store.database import Database
 from tests.postgres.support import free_port
 from tests.support import databases
@@ -77,6 +77,7 @@ def database_url(postgres: EmbeddedServer) -> str:
         database = Database(url)
         await database.open()
         await clocks.install(database)
+        await sql_functions.install(database)
         await database.close()
 
     asyncio.run(make())

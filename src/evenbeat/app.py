@@ -23,6 +23,8 @@ from evenbeat.core.figures import Figures, Lag
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Called, Function
+from evenbeat.handlers.sql_function import SqlFunction
+from evenbeat.observe import log
 from evenbeat.observe.metrics import Metrics
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import figures, migrate, nodes
@@ -45,7 +47,8 @@ class Evenbeat:
     def __init__(self, settings: Settings | None = None, **keywords: Any) -> None:
         self.settings = settings or load(**keywords)
         self._functions = Function()
-        self.registry = built_in(self.settings, self._functions)
+        self._sql_functions = SqlFunction()
+        self.registry = built_in(self.settings, self._functions, self._sql_functions)
         self.metrics = Metrics()
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
@@ -165,9 +168,20 @@ class Evenbeat:
         )
         await pool.open()
         try:
+            await self._serve_sql_functions(pool)
             await node.run(pool, self.registry, self.settings, stopping, on_joined, self.metrics)
         finally:
             await pool.close()
+
+    async def _serve_sql_functions(self, pool: Database) -> None:
+        """Behind a pooler only by a URL past it: sessions there belong to everybody."""
+        given = self.settings.sql_url
+        if pool.route.is_pooled and given is None:
+            log.get_logger().warning(log.SQL_NOT_SERVED, reason="set sql_url: see the docs")
+            return
+        await self._sql_functions.serve(pool, None if given is None else given.get_secret_value())
+        if self._sql_functions.kind not in self.registry.served:
+            self.registry.add(self._sql_functions)
 
     async def supervise(self) -> None:
         """Keep the embedded server running, until cancelled."""

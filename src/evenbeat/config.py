@@ -226,6 +226,9 @@ class Settings(BaseModel):
     secrets_dir: Path | None = Field(
         None, description="directory of secrets, one file each, besides EVENBEAT_SECRET_* variables"
     )
+    sql_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
+        None, description="login for SQL functions; unset: one that Evenbeat makes"
+    )
     allow_private_networks: bool = Field(
         False, description="let http jobs call private, loopback and link-local addresses"
     )

@@ -200,7 +200,12 @@ class Node:
                 execution_number=run.claimed.run.number,
                 lingering=self._lingering,
             )
-        self._recorder.add(ended)
+        if ended.recorded is None:
+            self._recorder.add(ended)
+        else:
+            self._recorder.note(run.claimed, ended.recorded)
+            if ended.recorded.group_ids:
+                self._usher.bell.ring()
         self._claimer.bell.ring()
 
     def _on_gone(self, run: Underway) -> None:

@@ -20,6 +20,8 @@ STEPS = (
     "before_leave",
     "before_housekeeping_commit",
 )
+# Of runs that call SQL functions.
+SQL_STEPS = ("before_settle", "settled")
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 # Taken out of the environment: it is no setting, and not meant for the children of this process.

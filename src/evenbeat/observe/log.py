@@ -39,6 +39,9 @@ POLLING: Final = "Behind a pooler: polling, since no notification comes through"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
 HOUSEKEEPING_DONE: Final = "Housekeeping done"
+SQL_SERVED: Final = "SQL functions run here"
+SQL_UNRESTRICTED: Final = "SQL functions run with the rights of the engine"
+SQL_NOT_SERVED: Final = "SQL functions do not run here"
 RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written without it"
 
 # The life of a job.

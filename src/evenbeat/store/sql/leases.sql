@@ -345,6 +345,17 @@ where not exists (
     select from evenbeat.pulse as p where p.id = held.job_id and p.token = held.token
 );
 
+-- fragment: settled
+-- How runs ended, column by column.
+:job_ids::bigint[], :tokens::bigint[], :duration_ms::bigint[], :plan_versions::integer[],
+:next_beats::timestamptz[], :attempts::smallint[], :attempts_used::smallint[],
+:moves_cursor::boolean[], :run_states::"char"[], :job_states::"char"[],
+:retries::timestamptz[], :failure_streaks::integer[], :lost_streaks::smallint[],
+:error_classes::text[], :errors::text[], :stack_traces::text[], :results::jsonb[],
+:items_crawled::integer[], :items_indexed::integer[], :reasons::text[], :dead::boolean[],
+:missed_counts::integer[], :missed_from::timestamptz[], :missed_until::timestamptz[],
+:missed_reasons::text[]
+
 -- name: complete
 -- Settle a batch of runs: the pulse, the history row, the row of missed beats, the dead letter
 -- and the permit, in one statement. Returns the runs that were settled and the groups in which a
@@ -414,14 +425,7 @@ with moved as (
         failure_streak = coalesce(o.failure_streak, 0),
         lost_streak = coalesce(o.lost_streak, 0::smallint)
     from unnest(
-        :job_ids::bigint[], :tokens::bigint[], :duration_ms::bigint[], :plan_versions::integer[],
-        :next_beats::timestamptz[], :attempts::smallint[], :attempts_used::smallint[],
-        :moves_cursor::boolean[], :run_states::"char"[], :job_states::"char"[],
-        :retries::timestamptz[], :failure_streaks::integer[], :lost_streaks::smallint[],
-        :error_classes::text[], :errors::text[], :stack_traces::text[], :results::jsonb[],
-        :items_crawled::integer[], :items_indexed::integer[], :reasons::text[], :dead::boolean[],
-        :missed_counts::integer[], :missed_from::timestamptz[], :missed_until::timestamptz[],
-        :missed_reasons::text[]
+        :settled
     ) as o (
         job_id, token, duration_ms, plan_version, next_beat_at, attempt, attempts_used,
         moves_cursor, run_state, job_state, retry_at, failure_streak, lost_streak, error_class,
@@ -486,6 +490,23 @@ select
     array_agg(distinct moved.permit_group_id)
         filter (where moved.permit_group_id is not null) as group_ids
 from moved;
+
+-- name: settle_run
+-- The same for one run, within the transaction of the SQL function that it called and by whoever
+-- may do nothing else. The function is made of `complete`, and raises where that returns nothing.
+select done.run_ids, done.group_ids
+from evenbeat.settle_run(
+    :settled
+) as done;
+
+-- name: still_held
+-- Whether a run is in hand still, for whoever asked to commit its end and never heard the answer:
+-- this waits until that transaction is over.
+select pulse.run_id
+from evenbeat.pulse
+where pulse.id = :job_id
+  and pulse.token = :token
+for no key update;
 
 -- name: ends
 -- How these runs ended, if they did: for whoever wrote the end and never heard the answer.
