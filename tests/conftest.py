@@ -134,6 +134,8 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         stale_check_interval="100ms",
         lease_duration="2s",
         drain_timeout="5s",
+        # Beats at round times, except where balancing is what is tested.
+        balancing="off",
     )
 
 
@@ -151,6 +153,7 @@ def environ(settings: Settings) -> dict[str, str]:
         "EVENBEAT_CHECK_INTERVAL": "100ms",
         "EVENBEAT_STALE_CHECK_INTERVAL": "100ms",
         "EVENBEAT_LEASE_DURATION": "2s",
+        "EVENBEAT_BALANCING": "off",
     }
 
 

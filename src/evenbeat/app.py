@@ -26,6 +26,7 @@ from evenbeat.handlers.function import Called, Function
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.observe import log
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.clock import Watch
@@ -105,7 +106,8 @@ class Evenbeat:
         await database.open()
         self._database = database
         self._watch = Watch(database)
-        self.jobs = Jobs(database, self.registry)
+        self.placement = Placement(database, self.settings.balancing, self.metrics)
+        self.jobs = Jobs(database, self.registry, self.placement)
         self.runs = History(database)
         self.groups = Groups(database)
         self.listing = Listing(database)

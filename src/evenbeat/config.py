@@ -201,6 +201,10 @@ class Settings(BaseModel):
         le=timedelta(days=1),
         description="how often it is looked for what need not be kept any longer",
     )
+    balancing: Literal["on", "observe", "off"] = Field(
+        "on",
+        description="place jobs where the load is least; observe: only keep the map; off: neither",
+    )
     housekeeping_share: float = Field(
         0.1, ge=0.01, le=1, description="most of the time that all nodes together spend on that"
     )

@@ -17,7 +17,8 @@ EMPTY = """
     delete from evenbeat.late_run; delete from evenbeat.run_log; delete from evenbeat.figure;
     delete from evenbeat.access_token; delete from evenbeat.idempotency;
     delete from evenbeat.template; delete from evenbeat.sql_job; delete from evenbeat.unplanned;
-    delete from evenbeat.sql_login;
+    delete from evenbeat.sql_login; delete from evenbeat.placement;
+    delete from evenbeat.load_delta; delete from evenbeat.unplaced;
 """
 
 

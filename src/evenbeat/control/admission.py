@@ -23,7 +23,7 @@ from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from evenbeat.core.ids import new_job_uid
-from evenbeat.core.model import Definition, Job
+from evenbeat.core.model import Definition, Job, State
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
 from evenbeat.store import clock, groups, jobs, newborns, nodes
@@ -47,10 +47,12 @@ TRIES = 10
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What became of jobs that were added at once: `uids` are in the order in which they were
-    given, and `found` are the places of those that were there already, by their dedupe keys."""
+    given, and `found` are the places of those that were there already, by their dedupe keys.
+    `are_recurring`: some are."""
 
     uids: list[UUID]
     found: frozenset[int] = frozenset()
+    are_recurring: bool = False
 
     @property
     def new_count(self) -> int:
@@ -130,6 +132,7 @@ class Admission:
                 if each.dedupe_key
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
+            any(each.plan.state is State.SCHEDULED for each in prepared),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch

@@ -7,6 +7,7 @@ from uuid import UUID
 from evenbeat.control import actions
 from evenbeat.control.actions import Tally
 from evenbeat.control.admission import TRIES, Admission, Batch
+from evenbeat.control.placing import Placing
 from evenbeat.control.preparation import Entry
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
@@ -16,6 +17,7 @@ from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Job
 from evenbeat.core.registry import Registry
 from evenbeat.observe import traces
+from evenbeat.placement.placement import Placement
 from evenbeat.store import actions as store_actions
 from evenbeat.store import clock, jobs, maintenance, nodes
 from evenbeat.store.actions import Version
@@ -27,9 +29,13 @@ from evenbeat.store.nodes import StoredNode
 class Jobs:
     """The jobs of one database."""
 
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(
+        self, database: Database, registry: Registry, placement: Placement | None = None
+    ) -> None:
+        """Without a `placement` jobs are left to the nodes to place."""
         self._database = database
         self._admission = Admission(database, registry)
+        self._placing = Placing(placement)
 
     @traces.sends
     async def add(
@@ -45,13 +51,17 @@ class Jobs:
         While a live job holds the `dedupe_key`, that job comes back instead: `is_new` tells. On a
         `connection` of asyncpg the job is part of the caller's transaction, and of its fate.
         """
-        return await self._admission.add(definition, dedupe_key, connection, by)
+        job = await self._admission.add(definition, dedupe_key, connection, by)
+        return job if connection is not None else await self._placing.of_new(job)
 
     async def add_many(
         self, entries: Iterable[Entry], *, connection: Any = None, by: Actor = PYTHON
     ) -> Batch:
         """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
-        return await self._admission.add_many(entries, connection, by)
+        batch = await self._admission.add_many(entries, connection, by)
+        if connection is None and batch.are_recurring:
+            await self._placing.of(batch.uids)
+        return batch
 
     async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
         """The job of this name is to be so: made, changed, or left as it is; may be repeated.
@@ -68,7 +78,7 @@ class Jobs:
                     return await self.add(definition, by=by)
                 if await self._admission.is_same(job, definition):
                     return job
-                await actions.edit(self._database, job.uid, to, by=by, version=job.version)
+                await self._edit(job.uid, to, by=by, version=job.version)
                 return await self.get(job.uid)
             except (Conflict, NotFound):
                 # Somebody has taken the name, changed or deleted the job, since we looked.
@@ -145,7 +155,7 @@ class Jobs:
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
         """
         to = await self._admission.check(definition)
-        await actions.edit(self._database, uid, to, by=by, version=version)
+        await self._edit(uid, to, by=by, version=version)
         return await self.get(uid)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
@@ -180,9 +190,16 @@ class Jobs:
         """
         if action is Action.EDIT:
             raise InvalidInput("action", "edit takes one job and its definition")
-        return await actions.act(
+        tally = await actions.act(
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
+        if not dry_run and action in actions.PLACING:
+            await self._placing.of(tally.changed)
+        return tally
+
+    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> None:
+        await actions.edit(self._database, uid, to, by=by, version=version)
+        await self._placing.of([uid])
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)

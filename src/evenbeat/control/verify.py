@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from evenbeat.core.schedules.clockwork.instants import RESOLUTION
-from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.database import Database
 from evenbeat.store.verify import GRACE, RULES, Account, Entry, Scope, Snapshot, snapshot
@@ -117,11 +116,9 @@ class Ledger:
             return
         if until_at < first_at or self._timetable.next_after(until_at - RESOLUTION) != until_at:
             yield self._say(f"run {entry.number} misses beats until {until_at}, which is none")
-        schedule = self._timetable.schedule
-        if isinstance(schedule, Every) and self._timetable.window is None:
-            count = schedule.count_between(first_at - RESOLUTION, until_at)
-            if count != entry.count:
-                yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
+        count = self._timetable.count_between(first_at - RESOLUTION, until_at)
+        if count not in (None, entry.count):
+            yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
         self.last_at = max(first_at, until_at)
 
     def _expected(self) -> datetime | None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from evenbeat.config import Settings
 from evenbeat.core.housekeeping import LARGEST, Chore, Piece, next_size, pause_after
 from evenbeat.observe import failpoint, log
-from evenbeat.store import chores, figures, idempotency, retention, tokens
+from evenbeat.store import chores, figures, idempotency, placements, retention, tokens
 from evenbeat.store.database import Database, Session
 
 COUNT_EVERY = timedelta(minutes=1)
@@ -36,6 +36,7 @@ class Janitor:
             finished_jobs_for=settings.keep_finished_jobs_for,
             statistics_for=settings.keep_statistics_for,
         )
+        self._is_balancing = settings.balancing != "off"
         interval = settings.housekeeping_interval
         self._chores: dict[str, tuple[Work, timedelta]] = {
             chores.COUNT: (self._count, COUNT_EVERY),
@@ -45,6 +46,7 @@ class Janitor:
             "answers": (self._forget_answers, interval),
             "tokens": (self._forget_tokens, interval),
             "strays": (retention.forget_strays, STRAYS_EVERY),
+            "places": (self._reconcile_places, interval),
             "figures": (self._take_figures, settings.metrics_interval),
             "jobs_by_state": (self._count_jobs, settings.metrics_interval),
         }
@@ -115,6 +117,15 @@ class Janitor:
     async def _forget_tokens(self, session: Session, chore: Chore, size: int) -> Piece:
         forgotten = await tokens.expire(session, kept=KEEP_EXPIRED_TOKENS, limit=size)
         return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> Piece:
+        """What ended by itself leaves the map, and what takes longer than it did weighs more."""
+        if not self._is_balancing:
+            return Piece(0, 0, is_end=True)
+        until, count = await placements.reconcile(session, after=chore.cursor, limit=size)
+        if until is None:
+            await placements.prune(session)
+        return Piece(until or 0, count, is_end=until is None)
 
     async def _take_figures(self, session: Session, chore: Chore, size: int) -> Piece:
         await figures.take(session)

@@ -20,6 +20,7 @@ from evenbeat.engine.bell import listen
 from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
 from evenbeat.engine.janitor import Janitor
 from evenbeat.engine.keeper import Keeper
+from evenbeat.engine.planner import Planner
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.engine.toolbox import NodeToolbox
@@ -28,6 +29,7 @@ from evenbeat.engine.usher import Usher
 from evenbeat.engine.warden import Warden
 from evenbeat.observe import failpoint, log, traces
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Broken, Held
@@ -83,6 +85,7 @@ class Node:
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
         self._janitor = Janitor(database, settings)
+        self._planner = Planner(Placement(database, settings.balancing, metrics))
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
@@ -104,6 +107,7 @@ class Node:
                 loops.create_task(forever("usher", self._usher_and_wait)),
                 loops.create_task(forever("warden", self._watch_and_wait)),
                 loops.create_task(forever("janitor", self._tidy_and_wait)),
+                loops.create_task(forever("planner", self._plan_and_wait)),
             ]
             await first_of(stopping, self.is_dead)
             for task in working:
@@ -138,6 +142,10 @@ class Node:
     async def _tidy_and_wait(self) -> None:
         pause = await self._janitor.turn()
         await asyncio.sleep(pause.total_seconds())
+
+    async def _plan_and_wait(self) -> None:
+        await self._planner.turn()
+        await asyncio.sleep(self._settings.check_interval.total_seconds())
 
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(self._registry.served, self._settings.labels)

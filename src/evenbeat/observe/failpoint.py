@@ -19,6 +19,8 @@ STEPS = (
     "marked_dead",
     "before_leave",
     "before_housekeeping_commit",
+    "before_placement",
+    "before_placement_commit",
 )
 # Of runs that call SQL functions.
 SQL_STEPS = ("before_settle", "settled")

@@ -54,6 +54,11 @@ JOB_FAILED: Final = "Job execution failed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 
+# Balancing.
+MAP_REBUILT: Final = "Bucket map rebuilt"
+JOB_PLACED: Final = "Placed new job"
+JOB_REPLACED: Final = "Placed job anew"
+
 # Requests.
 REQUEST_ANSWERED: Final = "Request answered"
 REQUEST_FAILED: Final = "Request failed"

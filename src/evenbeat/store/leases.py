@@ -224,7 +224,8 @@ async def with_definitions(
 ) -> list[Held]:
     if not rows:
         return []
-    known = await definitions.of(session, {row["id"]: row["def_version"] for row, _ in rows})
+    versions = {row["id"]: (row["def_version"], row["plan_version"]) for row, _ in rows}
+    known = await definitions.of(session, versions)
     return [held_from(row, token, known[row["id"]]) for row, token in rows]
 
 

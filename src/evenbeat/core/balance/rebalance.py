@@ -155,7 +155,7 @@ def _pays(before: Score, after: Score) -> bool:
 
 def _reason(candidate: Candidate, now: datetime, guard: Guard) -> Reason | None:
     load = candidate.load
-    if load.is_pinned and not load.has_slack:
+    if load.is_fixed or (load.is_pinned and not load.has_slack):
         return Reason.PINNED
     if candidate.is_running:
         return Reason.RUNNING
