@@ -9,6 +9,16 @@ from evenbeat.store.database import Database
 
 WORLD = Path(__file__).with_name("world.sql").read_text()
 
+# Job 5 becomes one that the SQL face shows.
+ON_CRON = """
+    insert into evenbeat.lane (id, kind) overriding system value values (2, 'sql_function');
+    update evenbeat.pulse set lane_id = 2 where id = 5;
+    update evenbeat.job
+    set kind = 'sql_function', name = 'nightly', payload = '{"function": "public.f"}',
+        timetable = '{"schedule": {"cron": "0 3 * * *", "zone": "UTC"}}'
+    where id = 5
+"""
+
 # Each damages the healthy world in a way that only the rule of that name is there to see.
 DAMAGE = {
     "every_job_has_a_pulse": ["delete from evenbeat.pulse where id = 5"],
@@ -79,6 +89,24 @@ DAMAGE = {
     ],
     "who_waits_waits_for_something": [
         "update evenbeat.pulse set state = 's', next_beat_at = null where id = 5",
+    ],
+    "who_waits_for_a_plan_gets_one": [
+        "insert into evenbeat.unplanned (job_id, since) values (5, '2030-01-01 11:59Z')",
+    ],
+    "sql_shows_what_is_there": [
+        """
+        set session_replication_role = replica;
+        insert into evenbeat.sql_job (name, function_name, function, schedule, job_id)
+        values ('ghost', 'f', 'public.f', '0 3 * * *', 5);
+        reset session_replication_role
+        """,
+        f"set session_replication_role = replica; {ON_CRON}; reset session_replication_role",
+        f"""
+        {ON_CRON};
+        set session_replication_role = replica;
+        update evenbeat.sql_job set schedule = '0 4 * * *';
+        reset session_replication_role
+        """,
     ],
     "nobody_is_out_of_the_way_for_good": [
         "update evenbeat.pulse set is_tucked = true where id = 5",
@@ -240,6 +268,11 @@ ODD = {
     "a job planned anew owes what its new plan says": """
         update evenbeat.pulse set plan_version = 2, next_beat_at = '2030-01-01 15:00Z' where id = 1
     """,
+    "a job waits for its plan": """
+        update evenbeat.pulse set state = 's', next_beat_at = null where id = 5;
+        insert into evenbeat.unplanned (job_id, since) values (5, '2030-01-01 12:00Z')
+    """,
+    "a job is shown by SQL": ON_CRON,
     "a retry waits": """
         delete from evenbeat.dead_letter;
         update evenbeat.pulse set state = 's', retry_at = '2030-01-01 13:00Z' where id = 2

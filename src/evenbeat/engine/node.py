@@ -40,6 +40,8 @@ BACK_OFF = 1.0
 LEAST_PATIENCE = 5.0
 # Claims run ahead of what is written by this much, so that neither waits for the other.
 MOST_UNWRITTEN = 1000
+# What comes by SQL has its first beat within a second.
+LONGEST_UNPLANNED = timedelta(milliseconds=800)
 # Threads that hang, on a node whose places are few.
 FEWEST_LINGERING = 10
 
@@ -85,7 +87,7 @@ class Node:
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
         self._janitor = Janitor(database, settings)
-        self._planner = Planner(Placement(database, settings.balancing, metrics))
+        self._planner = Planner(database, Placement(database, settings.balancing, metrics))
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
@@ -144,8 +146,10 @@ class Node:
         await asyncio.sleep(pause.total_seconds())
 
     async def _plan_and_wait(self) -> None:
-        await self._planner.turn()
-        await asyncio.sleep(self._settings.check_interval.total_seconds())
+        if await self._planner.turn():
+            self._claimer.bell.ring()
+        pause = min(self._settings.check_interval, LONGEST_UNPLANNED)
+        await asyncio.sleep(pause.total_seconds())
 
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(self._registry.served, self._settings.labels)

@@ -284,76 +284,45 @@ begin
 end
 $$;
 
--- The function that a name stands for, ready to be called, or what is wrong with it and what to do.
--- A name without a schema is looked for in metadata and in public, in this order.
-create function evenbeat.find_function(
-    name text, out function text, out takes_argument boolean, out fault text
-)
-language plpgsql stable security definer
+-- The function that a name stands for, with its schema; a name without one is looked for in
+-- metadata and in public, in this order. Null: it is no name, or there is no such function there.
+create function evenbeat.qualified_function(name text) returns text
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     words text[];
-    named record;
-    caller oid;
 begin
-    begin
-        words := parse_ident(name);
-    exception when invalid_parameter_value then
-        words := '{}';
+    words := parse_ident(name);
+    return case cardinality(words)
+        when 1 then (
+            select format('%I.%I', pg_namespace.nspname, pg_proc.proname)
+            from pg_proc
+            join pg_namespace on pg_namespace.oid = pg_proc.pronamespace
+            where pg_proc.proname = words[1]
+              and pg_namespace.nspname in ('metadata', 'public')
+            order by pg_namespace.nspname
+            limit 1
+        )
+        when 2 then format('%I.%I', words[1], words[2])
     end;
-    if coalesce(cardinality(words), 0) not between 1 and 2 then
-        fault := 'write a name such as my_function, or my_schema.my_function';
-        return;
-    end if;
-    select
-        pg_proc.oid, pg_proc.prokind, pg_proc.proretset, pg_proc.prorettype, pg_proc.prosecdef,
-        pg_proc.proowner, pg_proc.pronargs, pg_proc.proargtypes, pg_namespace.nspname,
-        pg_proc.proname, count(*) over (partition by pg_namespace.nspname) as count
-    into named
-    from pg_proc
-    join pg_namespace on pg_namespace.oid = pg_proc.pronamespace
-    where pg_proc.proname = words[cardinality(words)]
-      and pg_namespace.nspname = any (
-          case cardinality(words) when 2 then words[1:1] else '{metadata,public}' end
-      )
-    order by pg_namespace.nspname
-    limit 1;
-    function := format('%I.%I', named.nspname, named.proname);
-    takes_argument := named.pronargs = 1;
-    caller := (
-        select pg_proc.proowner
-        from pg_proc
-        where pg_proc.oid = 'evenbeat_call.call_function(text, jsonb)'::regprocedure
-    );
-    fault := case
-        when named.oid is null then format(
-            'there is no function %s: create it first%s', name,
-            case when cardinality(words) = 1
-                then ', or write its schema too unless that is metadata or public' else '' end
+exception when invalid_parameter_value then
+    return null;
+end
+$$;
+
+-- Why a function cannot be called by a job, and what to do; null: it can.
+create function evenbeat.fault_of_sql_job(function_name text, function text) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return case
+        when function is null then format(
+            'there is no function %s in metadata or public: create it first, or write its schema '
+            'too', function_name
         )
-        when named.count > 1 then format(
-            'there are %s functions %s: keep one of them, or give one another name', named.count,
-            function
-        )
-        when named.prokind <> 'f' or named.proretset or named.prorettype <> 'jsonb'::regtype
-            then format('%s must be a function that returns jsonb, such as '
-                '{"success": true, "message": "done"}', function)
-        when not (
-            named.pronargs = 0
-            or named.pronargs = 1 and named.proargtypes[0] = 'jsonb'::regtype
-        ) then format('%s must take no argument, or one of type jsonb', function)
-        when named.prosecdef and pg_has_role(named.proowner, current_user, 'member') then format(
-            '%s is SECURITY DEFINER and belongs to %s, whose rights are too many for a job: give '
-            'it to a role of its own with alter function … owner to …', function,
-            pg_get_userbyid(named.proowner)
-        )
-        when not has_schema_privilege(caller, named.nspname, 'usage')
-            then format('%s cannot be called: grant usage on schema %I to %I', function,
-                named.nspname, pg_get_userbyid(caller))
-        when not has_function_privilege(caller, named.oid, 'execute')
-            then format('%s cannot be called: grant execute on function %s to %I', function,
-                named.oid::regprocedure, pg_get_userbyid(caller))
+        else regexp_replace(evenbeat.fault_of_function(function, null), '^function: ', '')
     end;
 end
 $$;
@@ -365,14 +334,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     is_new constant boolean := tg_op = 'INSERT';
-    named record;
     fault text;
 begin
     if exists (
         select from evenbeat.sql_shown
         where (job_id, name, function, schedule, timezone, enabled)
             = (new.job_id, new.name, new.function, new.schedule, new.timezone, new.enabled)
-    ) then
+    ) and (is_new or new.function_name in (old.function_name, new.function)) then
         return new;
     end if;
     if not is_new then
@@ -402,12 +370,12 @@ begin
             using errcode = 'check_violation', column = 'timezone';
     end if;
     if is_new or new.function_name <> old.function_name then
-        named := evenbeat.find_function(new.function_name);
-        if named.fault is not null then
-            raise exception 'function_name: %', named.fault
+        new.function := evenbeat.qualified_function(new.function_name);
+        fault := evenbeat.fault_of_sql_job(new.function_name, new.function);
+        if fault is not null then
+            raise exception 'function_name: %', fault
                 using errcode = 'check_violation', column = 'function_name';
         end if;
-        new.function := named.function;
     end if;
     return new;
 end
@@ -425,6 +393,16 @@ as $$
         evenbeat.clock(), 'sql:' || session_user, action, of_job.id, of_job.uid, of_job.name,
         before, after
     );
+$$;
+
+-- Nothing of the job is to come: it leaves the map of the load.
+create function evenbeat.unplace(gone bigint) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into evenbeat.unplaced (job_id, beat_count)
+    values (gone, -1)
+    on conflict (job_id) do update set beat_count = excluded.beat_count;
 $$;
 
 create function evenbeat.add_job_of_sql(given evenbeat.sql_job) returns void
@@ -601,6 +579,9 @@ begin
             manual_at = null
         where pulse.id = given.job_id;
     end if;
+    if not given.enabled then
+        perform evenbeat.unplace(given.job_id);
+    end if;
     select * into switched from evenbeat.job where job.id = given.job_id;
     perform evenbeat.note_of_sql(
         case when given.enabled then 'enable' else 'disable' end, switched,
@@ -623,7 +604,10 @@ begin
     set wanted = case when pulse.token is not null then 'x' end,
         state = case when pulse.token is null and pulse.state not in ('c', 'f') then 'x'
             else pulse.state end,
-        state_at = at,
+        state_at = case
+            when pulse.token is null and pulse.state in ('c', 'f', 'x') then pulse.state_at
+            else at
+        end,
         next_beat_at = case when pulse.token is not null then pulse.next_beat_at end,
         retry_at = case when pulse.token is not null then pulse.retry_at end,
         manual_at = case when pulse.token is not null then pulse.manual_at end,
@@ -631,6 +615,7 @@ begin
         plan_version = pulse.plan_version + 1
     where pulse.id = gone;
     delete from evenbeat.unplanned where unplanned.job_id = gone;
+    perform evenbeat.unplace(gone);
     update evenbeat.job set deleted_at = at where job.id = gone returning * into deleted;
     perform evenbeat.note_of_sql(
         'delete', deleted, '{"is_deleted": false}', '{"is_deleted": true}'
@@ -740,23 +725,17 @@ execute function evenbeat.show_changed_job();
 -- The owner of a function may alter it. So it stands in a schema that its owner may not look into.
 create schema evenbeat_call;
 create function evenbeat_call.call_function(
-    function text, argument jsonb, out outcome jsonb, out error text
+    function text, arguments jsonb, out outcome jsonb, out error text
 )
 language plpgsql security definer
-set search_path = pg_catalog, metadata, public, pg_temp
+set search_path = pg_catalog, pg_temp
 as $$
 begin
-    begin
-        if argument is null then
-            execute 'select ' || function || '()' into outcome;
-        else
-            execute 'select ' || function || '($1)' into outcome using argument;
-        end if;
-        set constraints all immediate;
-    exception when others then
-        outcome := null;
-        error := sqlerrm;
-    end;
+    outcome := evenbeat.call_function(function, arguments);
+    set constraints all immediate;
+exception when others then
+    outcome := null;
+    error := sqlerrm;
 end
 $$;
 
@@ -774,7 +753,6 @@ declare
     meant bigint;
     beating evenbeat.pulse;
     payload jsonb;
-    named record;
     called record;
     is_good boolean;
     new_run bigint;
@@ -798,27 +776,18 @@ begin
     from evenbeat.job
     where job.id = meant
       and job.deleted_at is null;
-    -- Asked again: it may have been altered since it was registered.
-    named := evenbeat.find_function(payload ->> 'function');
-    if named.fault is null and (
+    if (
         select pg_has_role(pg_proc.proowner, current_user, 'member')
         from pg_proc
-        where pg_proc.oid = 'evenbeat_call.call_function(text, jsonb)'::regprocedure
+        where pg_proc.oid = to_regprocedure('evenbeat_call.call_function(text, jsonb)')
           and pg_proc.prosecdef
     ) is distinct from false then
         raise exception 'there is no role with few rights to call functions with: see docs/sql.md'
             using errcode = 'insufficient_privilege';
     end if;
-    if named.fault is null then
-        called := evenbeat_call.call_function(
-            named.function,
-            case when named.takes_argument then coalesce(payload -> 'arguments', '{}') end
-        );
-        -- The function may have left a path behind on which names mean something else.
-        perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    else
-        select null::jsonb as outcome, named.fault as error into called;
-    end if;
+    called := evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments');
+    -- The function may have left a path behind on which names mean something else.
+    perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     is_good := called.error is null
         and lower(called.outcome ->> 'success') is distinct from 'false';
     ms := round(1000 * extract(epoch from clock_timestamp() - began));
@@ -855,12 +824,12 @@ $$;
 revoke execute on function evenbeat_call.call_function(text, jsonb) from public;
 grant execute on function evenbeat_call.call_function(text, jsonb) to current_user;
 
--- The role whose rights functions get. Where none can be made, an administrator makes it, and
--- gives it call_function: until then jobs are not triggered by hand.
+-- The role that people grant to: what it may do, all functions of jobs may. Where none can be made,
+-- an administrator makes it, and gives it call_function: until then nothing is triggered by hand.
 do $$
 begin
     if not exists (select from pg_roles where rolname = 'evenbeat_sql') then
-        create role evenbeat_sql nologin noinherit;
+        create role evenbeat_sql nologin;
     end if;
 exception
     -- Another database of this server was migrated at the same time.

@@ -228,3 +228,15 @@ revoke execute on function
     evenbeat.admit_sql_role(name),
     evenbeat.make_sql_login()
 from public;
+
+-- Functions that are called by hand, in somebody's own session, are called as this role.
+do $$
+begin
+    if exists (select from pg_roles where rolname = 'evenbeat_sql') then
+        grant usage on schema evenbeat to evenbeat_sql;
+        grant execute on function
+            evenbeat.fault_of_function(text, jsonb), evenbeat.call_function(text, jsonb)
+        to evenbeat_sql;
+    end if;
+end
+$$;

@@ -234,7 +234,35 @@ where pulse.state in ('p', 's')
   and pulse.token is null
   and pulse.next_beat_at is null
   and pulse.retry_at is null
-  and pulse.manual_at is null;
+  and pulse.manual_at is null
+  and not exists (select from evenbeat.unplanned where unplanned.job_id = pulse.id);
+
+-- name: who_waits_for_a_plan_gets_one
+-- Within a second or two; as long as nobody lives, or the transaction that wrote it, it waits.
+select format('job %s: waits for its plan since %s', unplanned.job_id, unplanned.since) as breach
+from evenbeat.unplanned
+where unplanned.since < :now - :grace::interval
+  and exists (
+      select from evenbeat.node as living
+      where living.dead_at is null
+        and living.alive_until > statement_timestamp()
+        and living.joined_at < statement_timestamp() - :grace::interval
+  );
+
+-- name: sql_shows_what_is_there
+-- Whether it is enabled is not judged where it has ended by itself.
+select format('job %s: %s', coalesce(shown.job_id, sql_job.job_id), case
+    when sql_job.job_id is null then 'is not among the jobs that SQL shows'
+    when shown.job_id is null then 'is shown by SQL, and is not there'
+    else 'is not what SQL shows of it'
+end) as breach
+from evenbeat.sql_job
+full join evenbeat.sql_shown as shown on shown.job_id = sql_job.job_id
+left join evenbeat.pulse on pulse.id = shown.job_id
+where (shown.name, shown.function, shown.schedule, shown.timezone)
+        is distinct from
+        (sql_job.name::text, sql_job.function, sql_job.schedule::text, sql_job.timezone::text)
+   or shown.enabled <> sql_job.enabled and pulse.state <> 'c';
 
 -- name: nobody_is_out_of_the_way_for_good
 -- Parked without a group, or tucked away at rest: no claim would ever see it again.
