@@ -1,4 +1,4 @@
-"""The planner: plans and places whatever nobody has planned or placed yet, wherever it came from."""
+"""The planner: plans and places whatever nobody has planned or placed, wherever it came from."""
 
 from evenbeat.core.actions import EDITED, is_beat_in_hand
 from evenbeat.core.catchup import missed_between

@@ -1,4 +1,4 @@
-"""Somebody who never leaves SQL: a role of their own, its functions, and the words of the document."""
+"""Somebody who never leaves SQL: a role, its functions, and the words of the document."""
 
 import contextlib
 import json

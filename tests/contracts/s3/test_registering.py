@@ -13,11 +13,28 @@ from evenbeat.store import definitions
 from tests.conftest import START
 from tests.contracts.s3.integrator import Integrator
 
-COLUMNS = "id name description function_name schedule timezone enabled last_run_at".split()
-RUN_COLUMNS = (
-    "id job_id started_at completed_at duration_ms success message details scheduled_for"
-    " triggered_by"
-).split()
+COLUMNS = [
+    "id",
+    "name",
+    "description",
+    "function_name",
+    "schedule",
+    "timezone",
+    "enabled",
+    "last_run_at",
+]
+RUN_COLUMNS = [
+    "id",
+    "job_id",
+    "started_at",
+    "completed_at",
+    "duration_ms",
+    "success",
+    "message",
+    "details",
+    "scheduled_for",
+    "triggered_by",
+]
 
 
 async def columns_of(me: Integrator, view: str) -> list[str]:
@@ -34,9 +51,9 @@ async def test_the_columns_are_those_of_the_document(me: Integrator) -> None:
     assert await columns_of(me, "metadata.scheduled_job_runs") == RUN_COLUMNS
     assert await columns_of(me, "scheduled_job_status") == [
         *COLUMNS,
-        *"created_at updated_at last_run_id last_run_success last_run_message".split(),
-        *"last_run_duration_ms last_run_triggered_by total_runs successful_runs".split(),
-        *"failed_runs success_rate_percent".split(),
+        *["created_at", "updated_at", "last_run_id", "last_run_success", "last_run_message"],
+        *["last_run_duration_ms", "last_run_triggered_by", "total_runs", "successful_runs"],
+        *["failed_runs", "success_rate_percent"],
     ]
 
 
@@ -141,9 +158,7 @@ async def test_what_could_not_run_is_refused_with_what_to_do(
     assert await me.row() is None
 
 
-async def test_a_job_of_sql_is_the_job_that_python_would_write(
-    me: Integrator, jobs: Jobs
-) -> None:
+async def test_a_job_of_sql_is_the_job_that_python_would_write(me: Integrator, jobs: Jobs) -> None:
     await me.register("*/15  8-18 * * MON-FRI", timezone="Europe/Berlin")
     async with me.serving():
         pulse = await me.planned()

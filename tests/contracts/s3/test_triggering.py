@@ -216,21 +216,23 @@ async def test_what_a_function_leaves_for_the_commit_is_done_with_its_own_rights
     assert await me.sql.fetchval("select who from witness") == "evenbeat_sql"
 
 
-async def test_a_path_that_a_function_leaves_behind_leads_nobody_astray(me: Integrator) -> None:
+async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integrator) -> None:
     await me.sql.execute("""
         create function public.evil(integer, integer) returns integer language plpgsql as
             'begin raise exception ''astray as %'', current_user; end';
         create operator public.+ (leftarg = integer, rightarg = integer, function = public.evil);
+        create function public.blind(text, text) returns boolean language sql return false;
+        create operator public.<> (leftarg = text, rightarg = text, function = public.blind);
     """)
     await me.register()
-    await me.function(
-        "perform set_config('search_path', 'public, pg_catalog', false); return null;"
-    )
+    await me.function("set search_path = public, pg_catalog; return null;")
     async with me.session() as owner:
         before = await owner.fetchval("show search_path")
         answer = await owner.fetchval("select trigger_scheduled_job('job')")
         assert await owner.fetchval("show search_path") == before
-    assert answer["success"], answer
+    assert "write set local" in answer["error"]
+    await me.function("set local search_path = public, pg_catalog; return null;")
+    assert (await me.trigger())["success"]
 
 
 async def test_a_function_that_became_too_mighty_is_not_called(me: Integrator) -> None:

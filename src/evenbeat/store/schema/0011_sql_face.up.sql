@@ -733,6 +733,11 @@ as $$
 begin
     outcome := evenbeat.call_function(function, arguments);
     set constraints all immediate;
+    -- Else the caller would go on with a path of the function's choice. No operator: on such a path
+    -- it may be anybody's.
+    if pg_catalog.textne(pg_catalog.current_setting('search_path'), 'pg_catalog, pg_temp') then
+        raise exception 'the function changes search_path for the whole session: write set local';
+    end if;
 exception when others then
     outcome := null;
     error := sqlerrm;
@@ -744,7 +749,7 @@ $$;
 create function public.trigger_scheduled_job(job_name varchar) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '2s'
+set lock_timeout = '1s'
 as $$
 declare
     began constant timestamptz := clock_timestamp();
@@ -786,8 +791,6 @@ begin
             using errcode = 'insufficient_privilege';
     end if;
     called := evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments');
-    -- The function may have left a path behind on which names mean something else.
-    perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     is_good := called.error is null
         and lower(called.outcome ->> 'success') is distinct from 'false';
     ms := round(1000 * extract(epoch from clock_timestamp() - began));

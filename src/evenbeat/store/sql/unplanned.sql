@@ -38,7 +38,6 @@ with planned as (
         as o (job_id, next_beat_at, owed_at)
     where p.id = o.job_id
       and p.state <> 'x'
-      and p.wanted is distinct from 'x'
 )
 delete from evenbeat.unplanned
 where unplanned.job_id = any (:job_ids::bigint[]);
