@@ -19,6 +19,7 @@ from evenbeat.control.statistics import Counts
 from evenbeat.control.templates import Templates
 from evenbeat.control.tokens import Tokens
 from evenbeat.control.verify import Report, examine
+from evenbeat.core.errors import NotPermitted
 from evenbeat.core.figures import Figures, Lag
 from evenbeat.engine import node
 from evenbeat.handlers import built_in
@@ -176,14 +177,13 @@ class Evenbeat:
             await pool.close()
 
     async def _serve_sql_functions(self, pool: Database) -> None:
-        """Behind a pooler only by a URL past it: sessions there belong to everybody."""
-        given = self.settings.sql_url
-        if pool.route.is_pooled and given is None:
-            log.get_logger().warning(log.SQL_NOT_SERVED, reason="set sql_url: see the docs")
-            return
-        await self._sql_functions.serve(pool, None if given is None else given.get_secret_value())
-        if self._sql_functions.kind not in self.registry.served:
-            self.registry.add(self._sql_functions)
+        try:
+            await self._sql_functions.serve(pool, self.settings)
+        except NotPermitted as error:
+            log.get_logger().warning(log.SQL_NOT_SERVED, reason=str(error))
+        else:
+            if self._sql_functions.kind not in self.registry.served:
+                self.registry.add(self._sql_functions)
 
     async def supervise(self) -> None:
         """Keep the embedded server running, until cancelled."""

@@ -233,6 +233,9 @@ class Settings(BaseModel):
     sql_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
         None, description="login for SQL functions; unset: one that Evenbeat makes"
     )
+    sql_connections: int = Field(
+        10, ge=1, le=500, description="SQL functions that run at once on one node"
+    )
     allow_private_networks: bool = Field(
         False, description="let http jobs call private, loopback and link-local addresses"
     )

@@ -1,5 +1,7 @@
 from collections.abc import AsyncIterator
+from typing import Any
 
+import asyncpg
 import pytest
 
 from evenbeat.config import Settings
@@ -14,6 +16,14 @@ async def shop(database: Database, settings: Settings) -> AsyncIterator[Shop]:
     await shop.open()
     yield shop
     await shop.close()
+
+
+@pytest.fixture
+async def other_session(database: Database) -> AsyncIterator[Any]:
+    """A connection that no node and no pool knows of."""
+    connection = await asyncpg.connect(database.url)
+    yield connection
+    await connection.close()
 
 
 @pytest.fixture(autouse=True)

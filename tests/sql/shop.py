@@ -1,5 +1,6 @@
 """A schema of somebody's own, functions in it, and nodes that run them."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -15,7 +16,7 @@ OPEN = """
     create table shop.sale (id bigint generated always as identity, note text);
     grant all on shop.sale to evenbeat_sql;
 """
-ONCE = {"max_attempts": 1}
+ONCE: dict[str, Any] = {"max_attempts": 1}
 
 
 class Shop(Workshop):
@@ -48,18 +49,18 @@ class Shop(Workshop):
             schedule, kind="sql_function", payload={"function": "shop.work"}, **given
         )
 
-    async def outcome(self, body: str, **given: Any) -> Run:
+    async def outcome(self, body: str, *, more: str = "", **policy: Any) -> Run:
         """What becomes of a run with this body, at its only attempt."""
         async with self.serving():
-            return await self.closed(await self.call(body, policy=ONCE, **given))
+            return await self.closed(await self.call(body, more=more, policy=ONCE | policy))
 
     @contextlib.asynccontextmanager
-    async def serving(self, url: str | None = None, **changes: Any) -> AsyncGenerator[SqlFunction]:
-        """A node that serves SQL functions."""
+    async def serving(self, **changes: Any) -> AsyncGenerator[asyncio.Event]:
+        """A node that serves SQL functions, until the end of the block or the event."""
         handler = SqlFunction()
-        await handler.serve(self.database, url)
-        async with self.node(handler, **changes):
-            yield handler
+        await handler.serve(self.database, self.settings.model_copy(update=changes))
+        async with self.node(handler, **changes) as stopping:
+            yield stopping
 
     async def notes(self) -> list[str]:
         """What has been sold."""

@@ -66,6 +66,7 @@ DAMAGE = {
     "runs_of_a_job_never_overlap": [
         "update evenbeat.run set finished_at = '2030-01-01 12:02:05Z' where id = 1",
     ],
+    "sql_functions_are_kept_out": ["insert into evenbeat.sql_login values ('evenbeat', '')"],
     "no_run_starts_before_its_beat": [
         "update evenbeat.run set started_at = '2030-01-01 12:01:30Z' where id = 2",
     ],

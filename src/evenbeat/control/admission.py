@@ -26,7 +26,7 @@ from evenbeat.core.ids import new_job_uid
 from evenbeat.core.model import Definition, Job, State
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
-from evenbeat.store import clock, groups, jobs, newborns, nodes
+from evenbeat.store import clock, groups, jobs, newborns, nodes, sql_functions
 from evenbeat.store.database import (
     Database,
     Session,
@@ -35,6 +35,7 @@ from evenbeat.store.database import (
     transaction_on,
 )
 from evenbeat.store.newborns import Born, Newborn
+from evenbeat.store.sql_functions import Faults
 
 # One statement each: megabytes, and a fraction of a second in which nobody else hears of us.
 CHUNK = 10_000
@@ -89,7 +90,7 @@ class Admission:
         self, definition: Definition, dedupe_key: str | None, connection: Any, by: Actor
     ) -> Job:
         check_connection(connection)
-        preparation = await self._prepare([definition])
+        preparation = await self._prepare([definition], connection)
         newborn = preparation.newborn(new_job_uid(preparation.now), definition, dedupe_key)
         is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
         # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
@@ -113,7 +114,7 @@ class Admission:
     async def add_many(self, entries: Iterable[Entry], connection: Any, by: Actor) -> Batch:
         check_connection(connection)
         items = list(read(entries))
-        preparation = await self._prepare([definition for definition, _ in items])
+        preparation = await self._prepare([definition for definition, _ in items], connection)
         prepared = await prepare_all(items, preparation)
         if not prepared:
             return Batch([])
@@ -150,12 +151,30 @@ class Admission:
         timetable = planning.keep_rhythm(seeded(definition), job.definition.timetable, now)
         return as_stored(definition, timetable) == job.definition
 
-    async def _prepare(self, definitions: Sequence[Definition]) -> Preparation:
+    async def _prepare(
+        self, definitions: Sequence[Definition], connection: Any = None
+    ) -> Preparation:
         """A kind is known if this process or any node ever served it."""
         kinds = {each.kind for each in definitions}
         if not kinds <= {*self._registry, *self._known_kinds}:
             self._known_kinds = {lane.kind for lane in await nodes.lanes(self._database)}
-        return Preparation(self._registry, self._known_kinds, await self._watch.now())
+        return Preparation(
+            self._registry,
+            self._known_kinds,
+            await self._watch.now(),
+            await self._faults(definitions, connection),
+        )
+
+    async def _faults(self, definitions: Sequence[Definition], connection: Any) -> Faults:
+        """What is wrong with the SQL functions that these jobs call. Asked of the caller's
+        connection, since its transaction may have made them."""
+        calls = list({call for each in definitions if (call := sql_functions.call_of(each))})
+        if not calls:
+            return {}
+        session = self._database
+        if connection is not None:
+            session = Session(connection, self._database.clock)
+        return await sql_functions.faults(session, calls)
 
     def _is_quiet(self) -> bool:
         """Whether the last job was added a while ago."""

@@ -77,6 +77,7 @@ class Node:
             node_id=node_id,
             start=self._start,
             room=self._room,
+            left=self._left,
             is_served=self._is_served,
             is_instant=registry.is_instant,
             on_grouped=self._usher.bell.ring,
@@ -165,6 +166,14 @@ class Node:
             # All or nothing: claims of a few jobs each cost as much as large ones.
             instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
         )
+
+    def _left(self) -> dict[str, int]:
+        """How many more runs there may be of each kind that has a limit."""
+        limits = self._registry.limits
+        if not limits:
+            return {}
+        running = [run.claimed.definition.kind for run in self._running.values()]
+        return {kind: most - running.count(kind) for kind, most in limits.items()}
 
     def _start(self, batch: Sequence[Held]) -> None:
         ended: list[Ended] = []

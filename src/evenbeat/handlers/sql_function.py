@@ -13,8 +13,9 @@ from typing import Any, cast
 import asyncpg
 import orjson
 
+from evenbeat.config import Settings
 from evenbeat.core.acceptance import accept_result, storable
-from evenbeat.core.errors import InvalidInput, StoreUnavailable
+from evenbeat.core.errors import InvalidInput, NotPermitted, StoreUnavailable
 from evenbeat.core.handler import RunContext
 from evenbeat.core.model import ErrorClass
 from evenbeat.core.outcome import DONE, Done, Failed, Outcome
@@ -46,15 +47,24 @@ class SqlFunction:
     kind = sql_functions.KIND
 
     def __init__(self) -> None:
+        self.most_at_once: int | None = None
         self._database: Database | None = None
         self._login: SqlLogin | None = None
         self._watch: Watch | None = None
 
-    async def serve(self, database: Database, given_url: str | None = None) -> None:
-        """Make ready to run functions of this database."""
-        await sql_functions.install(database)
-        login = SqlLogin(database, given_url)
-        admitted = await login.prepare()
+    async def serve(self, database: Database, settings: Settings) -> None:
+        """Make ready to run functions of this database. Raises NotPermitted if that cannot be."""
+        given = settings.sql_url
+        if database.route.is_pooled and given is None:
+            # The sessions of a pooler are everybody's, with whatever a function leaves in them.
+            raise NotPermitted("a pooler is in between: set sql_url to a login that goes past it")
+        login = SqlLogin(database, None if given is None else given.get_secret_value())
+        try:
+            await sql_functions.install(database)
+            admitted = await login.prepare()
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise NotPermitted(f"the engine does not own what it needs for it: {error}") from error
+        self.most_at_once = settings.sql_connections
         log.get_logger().info(
             log.SQL_SERVED, role=admitted.role, is_restricted=admitted.is_restricted
         )
@@ -68,7 +78,7 @@ class SqlFunction:
         for name in given.keys() - set(FIELDS):
             raise InvalidInput(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
         function, arguments = given.get("function"), given.get("arguments", {})
-        if not isinstance(function, str) or not NAME.fullmatch(function[: LONGEST_NAME + 1]):
+        if not isinstance(function, str) or not is_name(function):
             raise InvalidInput(
                 "payload.function", "must be a name with its schema, as in public.nightly_cleanup"
             )
@@ -80,6 +90,10 @@ class SqlFunction:
         if self._database is None or self._login is None or self._watch is None:
             raise RuntimeError("this node has no login for SQL functions")
         return await Call(self._database, self._login, self._watch, context).run()
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= LONGEST_NAME and NAME.fullmatch(text) is not None
 
 
 class Call:

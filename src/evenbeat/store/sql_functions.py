@@ -1,17 +1,21 @@
 """SQL functions: what is wrong with one, calling one, and ending its run in its transaction."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+from evenbeat.core.model import Definition
 from evenbeat.store import leases
 from evenbeat.store.database import Database, Session
 from evenbeat.store.leases import Settled
-from evenbeat.store.route import Json
 from evenbeat.store.statements import load
 
 SQL = load("sql_functions")
 KIND = "sql_function"
+# A function, and whether it is given any arguments.
+Call = tuple[str, bool]
+# By call: "field: what to do about it".
+Faults = Mapping[Call | None, str]
 PARAMETER = re.compile(r':[a-z_]+::("?[a-z]+"?\[\])')
 
 
@@ -25,14 +29,25 @@ async def install(database: Database) -> None:
     )
 
 
-async def faults(session: Session, calls: Sequence[tuple[str, Any]]) -> list[str | None]:
-    """What is wrong with each call, as "field: what to do about it"; None: nothing."""
+def call_of(definition: Definition) -> Call | None:
+    """The function that a job names, and whether it is given any arguments; None where the job
+    is of another kind, or says something else."""
+    payload = definition.payload
+    if definition.kind != KIND or not isinstance(payload, dict):
+        return None
+    given = cast("dict[str, Any]", payload)
+    function = given.get("function")
+    return (function, bool(given.get("arguments"))) if isinstance(function, str) else None
+
+
+async def faults(session: Session, calls: Sequence[Call]) -> Faults:
+    """What is wrong with those calls of which something is."""
     rows = await session.fetch(
         SQL["faults"],
         functions=[function for function, _ in calls],
-        arguments=[Json(arguments) for _, arguments in calls],
+        have_arguments=[has_arguments for _, has_arguments in calls],
     )
-    return [row["fault"] for row in rows]
+    return {call: row["fault"] for call, row in zip(calls, rows, strict=True) if row["fault"]}
 
 
 async def call(session: Session, function: str, arguments: Any) -> str | None:

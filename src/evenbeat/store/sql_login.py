@@ -24,6 +24,10 @@ from evenbeat.store.statements import load
 SQL = load("sql_functions")
 # A session that was told to end does so at once, unless its server is gone.
 CLOSE_TIMEOUT = 5.0
+# Whatever a function has left to be done at the commit, cursors and triggers, is done while the row
+# of its job is held: nobody could cancel it meanwhile. The engine waits 4 seconds for a row, and
+# PostgreSQL has no limit for this.
+COMMIT_TIMEOUT = 2.0
 # What every session begins with: said here, it outranks what a function may have set for its role.
 SESSION = {
     "application_name": "evenbeat sql_function",
@@ -64,6 +68,8 @@ class SqlLogin:
         self._database = database
         self._given_url = given_url
         self._admitted: Admitted | None = None
+        # Why there is no login of our own.
+        self._refusal: str | None = None
 
     @property
     def admitted(self) -> Admitted:
@@ -77,6 +83,10 @@ class SqlLogin:
             self._admitted = await self._admit(Route(self._given_url, "off"))
         else:
             self._admitted = await self._own_login() or await self._engine()
+        if not self._admitted.is_restricted:
+            log.get_logger().warning(
+                log.SQL_UNRESTRICTED, role=self._admitted.role, reason=self._refusal
+            )
         return self._admitted
 
     @contextlib.asynccontextmanager
@@ -93,9 +103,13 @@ class SqlLogin:
                 await transaction.start()
             yield Session(connection, self._database.clock)
             with availability():
-                await transaction.commit()
-        except asyncio.CancelledError:
-            await self._end_session(connection)
+                async with asyncio.timeout(COMMIT_TIMEOUT):
+                    await transaction.commit()
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) or isinstance(
+                error.__cause__, TimeoutError
+            ):
+                await self._end_session(connection)
             raise
         finally:
             await close(connection)
@@ -130,12 +144,11 @@ class SqlLogin:
                     raise
                 return await self._made_login()
         except asyncpg.InsufficientPrivilegeError as error:
-            why = str(error)
+            self._refusal = str(error)
         except StoreUnavailable as error:
             if not is_refused(error):
                 raise
-            why = str(error.__cause__)
-        log.get_logger().warning(log.SQL_UNRESTRICTED, reason=why)
+            self._refusal = str(error.__cause__)
         return None
 
     async def _made_login(self) -> Admitted:

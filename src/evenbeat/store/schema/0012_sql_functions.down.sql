@@ -18,5 +18,5 @@ drop function evenbeat.make_sql_login();
 drop function evenbeat.admit_sql_role(name);
 drop function evenbeat.make_settle_run(text, text);
 drop function evenbeat.call_function(text, jsonb);
-drop function evenbeat.fault_of_function(text, jsonb);
+drop function evenbeat.fault_of_function(text, boolean);
 drop table evenbeat.sql_login;

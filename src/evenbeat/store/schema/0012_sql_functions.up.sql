@@ -29,7 +29,7 @@ create table evenbeat.sql_login (
 
 -- What is wrong with a function that a job is to call, as "field: what to do about it"; null:
 -- nothing. Names are looked up as they are written, never by somebody's search_path.
-create function evenbeat.fault_of_function(function text, arguments jsonb) returns text
+create function evenbeat.fault_of_function(function text, has_arguments boolean) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -73,7 +73,7 @@ begin
         when found_one.pronargs > 1 or found_one.provariadic <> 0
             or found_one.pronargs = 1 and found_one.proargtypes[0] <> 'jsonb'::regtype
             then format('function: %s must take nothing, or one jsonb', signature)
-        when found_one.pronargs = 0 and coalesce(arguments, '{}') <> '{}'
+        when found_one.pronargs = 0 and has_arguments
             then format('arguments: %s takes none', signature)
         -- A superuser is a member of every role.
         when found_one.prosecdef and pg_has_role(found_one.proowner, engine, 'member')
@@ -91,7 +91,9 @@ create function evenbeat.call_function(function text, arguments jsonb) returns j
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    fault constant text := evenbeat.fault_of_function(function, arguments);
+    fault constant text := evenbeat.fault_of_function(
+        function, coalesce(arguments, '{}') <> '{}'
+    );
     parts text[];
     takes_one boolean;
     result jsonb;
@@ -181,7 +183,7 @@ begin
         execute format('grant usage on schema evenbeat to %I', given);
     end if;
     foreach each_one in array settle || '{
-        "evenbeat.fault_of_function(text, jsonb)", "evenbeat.call_function(text, jsonb)"
+        "evenbeat.fault_of_function(text, boolean)", "evenbeat.call_function(text, jsonb)"
     }'::regprocedure[] loop
         if not has_function_privilege(given, each_one, 'execute') then
             execute format('grant execute on function %s to %I', each_one, given);
@@ -214,6 +216,7 @@ begin
     end if;
     execute format('alter role %I with login password %L', login, make_sql_login.password);
     execute format('alter role %I reset all', login);
+    execute format('alter role %I in database %I reset all', login, current_database());
     -- Who ends a session of it must be a member of it.
     if not pg_has_role(current_user, login, 'usage') then
         execute format('grant %I to current_user', login);
@@ -222,7 +225,7 @@ end
 $$;
 
 revoke execute on function
-    evenbeat.fault_of_function(text, jsonb),
+    evenbeat.fault_of_function(text, boolean),
     evenbeat.call_function(text, jsonb),
     evenbeat.make_settle_run(text, text),
     evenbeat.admit_sql_role(name),

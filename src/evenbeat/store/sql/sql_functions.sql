@@ -4,9 +4,9 @@ select evenbeat.make_settle_run(:signature, :completion);
 
 -- name: faults
 -- What is wrong with these functions, in the order in which they were given; null: nothing.
-select evenbeat.fault_of_function(given.function, given.arguments) as fault
-from unnest(:functions::text[], :arguments::jsonb[]) with ordinality
-    as given (function, arguments, place)
+select evenbeat.fault_of_function(given.function, given.has_arguments) as fault
+from unnest(:functions::text[], :have_arguments::boolean[]) with ordinality
+    as given (function, has_arguments, place)
 order by given.place;
 
 -- name: call

@@ -570,6 +570,21 @@ select format('log line %s: there is no run %s', run_log.id, run_log.run_id) as 
 from evenbeat.run_log
 where not exists (select from evenbeat.run_all where run_all.id = run_log.run_id);
 
+-- name: sql_functions_are_kept_out
+-- Whoever they run as must not be able to look at our tables, let alone to write to them.
+select format('%s may use %s', kept_out.role, pg_class.oid::regclass) as breach
+from (
+    select sql_login.role from evenbeat.sql_login
+    union
+    select 'evenbeat_sql'
+) as kept_out
+join pg_roles on pg_roles.rolname = kept_out.role
+join pg_class on pg_class.relnamespace = 'evenbeat'::regnamespace
+where pg_class.relkind in ('r', 'v')
+  and has_table_privilege(
+      pg_roles.oid, pg_class.oid, 'select, insert, update, delete, truncate, references, trigger'
+  );
+
 -- name: scope
 -- How much there is to look at.
 select
