@@ -137,6 +137,9 @@ CORPUS: dict[str, list[object]] = {
     "ends_at": INSTANTS,
     "max_runs": [*WHOLE_NUMBERS, 0],
     "window": WINDOWS,
+    "within": TIMEOUTS,
+    "prefers": WINDOWS,
+    "balance": [0, 1, "", "true", "\x00", [], {}, 1.5, None],
     "timeout": TIMEOUTS,
     "priority": [*WHOLE_NUMBERS, 101, -(2**31) - 1, None],
     "group": [*TEXTS, "x" * 201, "{", "}", "{payload.nonesuch}", "{}", "{payload}"],
@@ -168,6 +171,8 @@ CORPUS: dict[str, list[object]] = {
 # What else a job needs for the field to be the only one at fault.
 CRAWL = {"url": "https://example.com/"}
 AROUND: dict[str, dict[str, object]] = {
+    "within": {"kind": "echo", "schedule": "daily 06:00"},
+    "prefers": {"kind": "echo", "schedule": "every 1h"},
     "limits": {"kind": "echo", "group": "limited"},
     "interval_type": {"kind": "echo", "interval_minutes": 5},
     "type": {},

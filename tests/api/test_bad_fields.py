@@ -133,6 +133,8 @@ BODIES = {
             "ends_at": INSTANTS,
             "max_runs": [*WHOLE_NUMBERS, 0],
             "window": WINDOWS,
+            "within": TIMEOUTS,
+            "prefers": WINDOWS,
             "name": [*TEXTS, "x" * 201],
             "count": [*WHOLE_NUMBERS, 0, 101, None],
         },

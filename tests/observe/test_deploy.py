@@ -101,7 +101,7 @@ def test_every_metric_is_documented_with_its_labels() -> None:
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
     for family in families():
-        assert re.fullmatch(r"(evenbeat|process)_[a-z_]+[a-z]", family.name)
+        assert re.fullmatch(r"(evenbeat|process|scheduler)_[a-z_]+[a-z]", family.name)
         assert family.documentation.endswith(".")
         assert not re.search(r"_(ms|millis|minutes|hours|kb|percent)\b", family.name)
 

@@ -193,6 +193,28 @@ DAMAGE = {
     "every_log_line_has_its_run": [
         "update evenbeat.run_log set run_id = 99 where run_id = 9",
     ],
+    "every_job_that_beats_is_in_the_map": [
+        "delete from evenbeat.placement; delete from evenbeat.load_delta",
+        "update evenbeat.pulse set state = 's' where id = 5",
+        """
+        insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s, timetable)
+        select 5, interval_s, phase_s, cost_s, timetable from evenbeat.placement;
+        update evenbeat.pulse set state = 'd' where id = 5
+        """,
+    ],
+    "the_map_tells_how_it_came_about": [
+        "update evenbeat.load_delta set phase_s = 7",
+        "update evenbeat.load_delta set jobs = -1",
+        "update evenbeat.placement set cost_s = 7",
+        "delete from evenbeat.placement; insert into evenbeat.unplaced values (1)",
+    ],
+    "the_map_has_every_job_where_it_beats": [
+        "update evenbeat.placement set phase_s = 7; update evenbeat.load_delta set phase_s = 7",
+        """
+        update evenbeat.placement set timetable = null;
+        update evenbeat.load_delta set timetable = null
+        """,
+    ],
     "no_beat_is_lost": [
         # The row of missed beats was never written.
         "delete from evenbeat.run where id = 4; "

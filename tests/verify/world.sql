@@ -100,3 +100,9 @@ values
 
 insert into evenbeat.run_log (run_id, at, level, message)
 values (9, '2030-01-01 12:00Z', 'info', 'over');
+
+-- The map: what beats is in it, where its own phase puts it.
+insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s, timetable)
+values (1, 60, 0, 1, '{"schedule": {"every": "1m", "phase": "0s"}}');
+insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
+select job_id, 1, interval_s, phase_s, cost_s, timetable from evenbeat.placement;

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 from evenbeat.core.coincidence import first_inside
 from evenbeat.core.durations import Limits, describe_duration, format_duration, parse_duration
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.place import Place
+from evenbeat.core.place import Place, delay_of, with_phase
 from evenbeat.core.schedules.clockwork.instants import (
     EPOCH,
     FIRST_INSTANT,
@@ -31,7 +31,6 @@ MAX_BEATS = 10_000
 """How many beats may be listed at once."""
 
 SAMPLE = 100
-_SECOND = timedelta(seconds=1)
 SLACK = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=1))
 FIELDS = (
     *("schedule", "starts_at", "ends_at", "max_runs", "window", "within", "prefers", "balance"),
@@ -111,8 +110,11 @@ class Timetable:
     def __post_init__(self) -> None:
         self._check_slack()
         place = self.place
-        object.__setattr__(self, "_rhythm", self._with_phase(place and place.phase))
-        object.__setattr__(self, "_former", self._with_phase(place and place.before))
+        for name, phase in (
+            ("_rhythm", place and place.phase),
+            ("_former", place and place.before),
+        ):
+            object.__setattr__(self, name, with_phase(self.schedule, phase))
         if self.window is None or self.window.outside != "skip" or not self.is_definite:
             return
         start = self.bounds.first
@@ -130,12 +132,6 @@ class Timetable:
             )
         if self.window is not None:
             raise InvalidInput("within", "cannot be kept together with a window: give one of them")
-
-    def _with_phase(self, phase: timedelta | None) -> Schedule:
-        is_open = isinstance(self.schedule, Every) and self.schedule.phase is None
-        if phase is None or not is_open or not isinstance(self.schedule, Every):
-            return self.schedule
-        return self.schedule.with_phase(phase)
 
     @property
     def is_definite(self) -> bool:
@@ -158,8 +154,7 @@ class Timetable:
     @property
     def delay(self) -> timedelta:
         """How long after the instants that the schedule names the job beats."""
-        is_put_off = self.place is not None and not isinstance(self.schedule, Every)
-        return self.place.phase if self.place and is_put_off else timedelta(0)
+        return delay_of(self.schedule, self.place and self.place.phase)
 
     @property
     def phase(self) -> timedelta | None:
@@ -298,10 +293,11 @@ class Timetable:
         if place is None or place.until is None:
             return self._next_by(self._rhythm, self.delay, instant)
         if instant < place.until:
-            beat = self._next_by(self._former, self._former_delay(), instant)
+            beat = self._next_by(self._former, delay_of(self.schedule, place.before), instant)
             if beat is not None and beat < place.until:
                 return beat
-        return self._next_by(self._rhythm, self.delay, max(instant, self._since() - RESOLUTION))
+        since = place.since(self.schedule) - RESOLUTION
+        return self._next_by(self._rhythm, self.delay, max(instant, since))
 
     def _next_by(self, schedule: Schedule, delay: timedelta, instant: datetime) -> datetime | None:
         window, floor = self.window, self.bounds.first - RESOLUTION
@@ -317,27 +313,6 @@ class Timetable:
             return beat
         return window.next_opening(beat)
 
-    def _former_delay(self) -> timedelta:
-        is_put_off = not isinstance(self.schedule, Every)
-        return (
-            self.place.before if is_put_off and self.place and self.place.before else timedelta(0)
-        )
-
-    def _since(self) -> datetime:
-        """When the beat comes that would have come at `place.until`."""
-        place = self.place
-        if place is None or place.until is None or place.before is None:
-            return FIRST_INSTANT
-        shift = place.phase - place.before
-        if isinstance(self.schedule, Every):
-            # The nearest beat of the new phase: half an interval away at most.
-            interval, half = (
-                self.schedule.interval,
-                self.schedule.interval // _SECOND // 2 * _SECOND,
-            )
-            shift = (shift + half) % interval - half
-        return place.until + shift
-
     def count_between(self, start: datetime, end: datetime) -> int | None:
         """How many beats lie after the start and not after the end, if that can be computed."""
         former, rhythm, place = self._former, self._rhythm, self.place
@@ -350,7 +325,7 @@ class Timetable:
         if place is None or place.until is None or not isinstance(former, Every):
             return rhythm.count_between(low, high)
         return former.count_between(low, min(high, place.until - RESOLUTION)) + (
-            rhythm.count_between(max(low, self._since() - RESOLUTION), high)
+            rhythm.count_between(max(low, place.since(self.schedule) - RESOLUTION), high)
         )
 
     def _more_than(

@@ -10,7 +10,7 @@ from evenbeat.core.balance.footprint import Footprint
 from evenbeat.core.balance.model import Load, Move
 from evenbeat.core.balance.place import place
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.errors import Conflict
+from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.placements import Placing, Standing
@@ -92,13 +92,16 @@ def unplaced_load(job: Standing, start_s: int) -> Load:
 
 
 def put(job: Standing, phase_s: int, now: datetime) -> Placing | None:
-    """The job at this phase; None: by its bounds it would not beat there at all."""
+    """The job at this phase; None: by its bounds or its window it would not beat there at all."""
     was, cursor = job.timetable, job.next_beat_at
     if was is None or cursor is None:
         return None
     phase, is_interval = timedelta(seconds=phase_s), isinstance(was.schedule, Every)
     # Of named instants only those to come are put off: one that ran today is not run again today.
-    timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
+    try:
+        timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
+    except InvalidInput:
+        return None
     first_at = timetable.next_after(now, job.runs_so_far)
     if first_at is None:
         return None

@@ -147,7 +147,8 @@ class Placement:
         now = await clock.now(session)
         ring = await self._kept.caught_up(session, now)
         gone = [job for job in jobs if job.version is None]
-        there = [job for job in jobs if job.version is not None]
+        # Those that are undecided go on waiting.
+        there = [job for job in jobs if job.version is not None and not job.is_undecided]
         may_place = self._balancing == ON
         placings = await asyncio.to_thread(choose, ring, there, now, may_place=may_place)
         written = await placements.write(session, placings)

@@ -26,14 +26,16 @@ PAGE = 5_000
 class Standing:
     """A job as a placement finds it.
 
-    `counted` is what the map holds of it, `should_count` whether it should hold anything. It is
-    `fresh` while it has not beaten since it was added, edited or resumed.
+    `counted` is what the map holds of it, `should_count` whether it should hold anything: that may
+    be undecided until a run has ended. It is `fresh` while it has not beaten since it was added,
+    edited or resumed.
     """
 
     job_id: int
     uid: UUID | None
     timetable: Timetable | None
     should_count: bool
+    is_undecided: bool
     counted: Footprint | None
     next_beat_at: datetime | None
     beat_at: datetime | None
@@ -249,11 +251,12 @@ def standing_from(row: asyncpg.Record) -> Standing:
         uid=row["uid"],
         timetable=timetable,
         should_count=row["is_counted"] and timetable is not None,
+        is_undecided=row["is_undecided"],
         counted=footprint_from(row, "counted_timetable") if is_counted else None,
         next_beat_at=row["next_beat_at"],
         beat_at=row["beat_at"],
         is_fresh=marked_count >= 0 and (row["beat_count"] or 0) <= marked_count,
-        is_new=not row["run_number"] and row["version"] == 1,
+        is_new=(row["version"], row["plan_version"], row["run_number"]) == (1, 1, 0),
         is_beating=bool(row["is_beating"]),
         runs_so_far=row["beat_count"] or 0,
         cost=row["cost"],

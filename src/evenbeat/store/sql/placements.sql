@@ -1,13 +1,22 @@
 -- Where jobs are in the map of the coming week. The map changes under one lock, in short
 -- transactions that do nothing else: neither claims nor ends of runs nor people wait for it.
 
--- fragment: is_counted
--- Whether beats of the job are to come by themselves.
+-- fragment: is_live
 job.deleted_at is null
 and pulse.wanted is null
 and pulse.state in ('p', 's', 'f')
-and pulse.next_beat_at is not null
 and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+
+-- fragment: is_counted
+-- Whether beats of the job are to come by themselves.
+:is_live
+and pulse.next_beat_at is not null
+
+-- fragment: is_undecided
+-- Whether it is for the run in hand, or one by hand that waits, to say if more beats come.
+:is_live
+and pulse.next_beat_at is null
+and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
 
 -- fragment: cost
 -- How long a run takes on average, as far as the last month tells.
@@ -22,6 +31,7 @@ and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
 -- A job as a placement finds it, and what is counted of it.
     unplaced.job_id, unplaced.beat_count as marked_count, job.uid, job.version,
     job.timetable::text as timetable, coalesce((:is_counted), false) as is_counted,
+    coalesce((:is_undecided), false) as is_undecided,
     pulse.state, pulse.wanted, pulse.next_beat_at, pulse.retry_at, pulse.token, pulse.beat_at,
     pulse.token is not null and pulse.cause <> 'm' as is_beating, pulse.beat_count,
     pulse.run_number, pulse.plan_version, :cost::float8 as cost, placement.interval_s,

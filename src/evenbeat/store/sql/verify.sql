@@ -413,7 +413,12 @@ from evenbeat.run
 join evenbeat.pulse on pulse.id = run.job_id
 where run.state = 'f'
   and run.beat_at is not null
-  and pulse.plan_version = 1
+  and pulse.plan_version = coalesce(
+      (select placement.plan_version from evenbeat.placement where placement.job_id = pulse.id), 1
+  )
+  and run.number > coalesce(
+      (select placement.run_number from evenbeat.placement where placement.job_id = pulse.id), 0
+  )
   and pulse.state <> 'x'
   and pulse.wanted is null
   and not exists (select from evenbeat.dead_letter where dead_letter.id = run.id)
@@ -591,28 +596,93 @@ select
     (select count(*) from evenbeat.job) as jobs,
     (select count(*) from evenbeat.run_all) as runs;
 
+-- name: every_job_that_beats_is_in_the_map
+-- Or waits to be placed. What ends by itself leaves the map a while later; what people end, at once.
+select format('job %s: beats, and is neither in the map nor waits to be placed', job.id) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.deleted_at is null
+  and pulse.wanted is null
+  and pulse.state in ('p', 's', 'f')
+  and pulse.next_beat_at is not null
+  and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+  and not exists (select from evenbeat.placement where placement.job_id = job.id)
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = job.id)
+union all
+select format('job %s: is %s, and still in the map', job.id, case
+    when job.deleted_at is not null then 'deleted'
+    when pulse.state = 'x' then 'cancelled'
+    else 'disabled'
+end)
+from evenbeat.placement
+join evenbeat.job on job.id = placement.job_id
+join evenbeat.pulse on pulse.id = placement.job_id
+where (job.deleted_at is not null or pulse.state in ('d', 'x'))
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = job.id);
+
+-- name: the_map_tells_how_it_came_about
+-- By the newest change of every job that has one: else processes that read the changes and those
+-- that read the map would see different loads.
+select format('job %s: the newest change of the map says %s, and the map %s', newest.job_id,
+    case when newest.jobs > 0 then 'that it came' else 'that it went' end,
+    case
+        when placement.job_id is null then 'does not have it'
+        when newest.jobs < 0 then 'has it'
+        else 'has it elsewhere'
+    end) as breach
+from (
+    select distinct on (load_delta.job_id)
+        load_delta.job_id, load_delta.jobs, load_delta.interval_s, load_delta.phase_s,
+        load_delta.cost_s, load_delta.timetable
+    from evenbeat.load_delta
+    order by load_delta.job_id, load_delta.seq desc
+) as newest
+left join evenbeat.placement on placement.job_id = newest.job_id
+where case
+    when newest.jobs < 0 then placement.job_id is not null
+    else (placement.interval_s, placement.phase_s, placement.cost_s, placement.timetable)
+        is distinct from (newest.interval_s, newest.phase_s, newest.cost_s, newest.timetable)
+end;
+
 -- name: recurring
--- The recurring jobs that were planned once and never since: what they owe follows from their
--- timetable alone.
+-- The recurring jobs that were planned once and since then placed at most: what they owe since that
+-- follows from their timetable alone.
 select
-    job.id, job.timetable, job.created_at, pulse.next_beat_at, pulse.retry_at,
+    job.id, job.timetable, coalesce(placement.placed_at, job.created_at) as planned_at,
+    coalesce(placement.run_number, 0) as run_number, pulse.next_beat_at, pulse.retry_at,
     pulse.token is not null as is_running
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
+left join evenbeat.placement on placement.job_id = job.id
 where job.version = 1
-  and pulse.plan_version = 1
+  and pulse.plan_version = coalesce(placement.plan_version, 1)
   and job.id > :after
   and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
 order by job.id
 limit :limit;
 
+-- name: mapped
+-- What the map holds of jobs that do not wait to be placed, and by which timetable they beat.
+select
+    placement.job_id, placement.interval_s, placement.phase_s, placement.cost_s,
+    placement.timetable::text as counted, job.timetable::text as timetable
+from evenbeat.placement
+join evenbeat.job on job.id = placement.job_id
+where placement.job_id > :after
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = placement.job_id)
+order by placement.job_id
+limit :limit;
+
 -- name: accounts
--- The runs and rows of missed beats of these jobs, the :newest of each, in their order.
+-- The runs and rows of missed beats of these jobs since they were placed, the :newest of each, in
+-- their order.
 select
     run_all.job_id, run_all.number, run_all.cause, run_all.beat_at, run_all.skipped_until,
     run_all.skipped_count, run_all.state
 from evenbeat.run_all
 join evenbeat.pulse on pulse.id = run_all.job_id
+left join evenbeat.placement on placement.job_id = run_all.job_id
 where run_all.job_id = any (:job_ids::bigint[])
   and run_all.number > pulse.run_number - :newest::integer
+  and run_all.number > coalesce(placement.run_number, 0)
 order by run_all.job_id, run_all.number;

@@ -48,6 +48,10 @@ class JobOut(BaseModel):
     ends_at: datetime | None
     max_runs: int | None
     window: dict[str, Any] | None
+    within: float | None
+    prefers: dict[str, Any] | None
+    balance: bool
+    phase: float | None
     next_run_at: datetime | None
     next_beat_at: datetime | None
     timeout: float
@@ -200,6 +204,10 @@ def timed(definition: Definition, now: datetime) -> dict[str, Any]:
         "ends_at": timetable.bounds.ends_at,
         "max_runs": timetable.bounds.max_runs,
         "window": timetable.window and timetable.window.to_object(),
+        "within": timetable.within and timetable.within.total_seconds(),
+        "prefers": timetable.prefers and timetable.prefers.to_object(),
+        "balance": timetable.balance,
+        "phase": None if timetable.phase is None else timetable.phase.total_seconds(),
     }
 
 
