@@ -2,7 +2,7 @@
 
 from evenbeat.core.actions import EDITED, is_beat_in_hand
 from evenbeat.core.catchup import missed_between
-from evenbeat.core.model import Cause, State
+from evenbeat.core.model import Cause
 from evenbeat.placement.placement import Placement
 from evenbeat.store import actions, clock, placements, unplanned
 from evenbeat.store.database import Database, Session
@@ -45,7 +45,7 @@ async def plan(session: Session, found: list[Unplanned]) -> None:
     await unplanned.plan(session, [planned_of(each) for each in found])
     for each in found:
         cursor, was = each.passed_from, each.old_timetable
-        if cursor is not None and was is not None and each.job.pulse.state is not State.RUNNING:
+        if cursor is not None and was is not None:
             missed = missed_between(was, cursor, each.since, EDITED)
             if missed is not None:
                 await actions.pass_over(session, each.job, missed)

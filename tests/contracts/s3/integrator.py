@@ -117,7 +117,7 @@ class Integrator(Workshop):
     async def serving(self, **changes: Any) -> AsyncGenerator[None]:
         """A node that serves SQL functions."""
         handler = SqlFunction()
-        await handler.serve(self.database)
+        await handler.serve(self.database, self.settings)
         async with self.node(handler, **changes):
             yield
 

@@ -192,6 +192,7 @@ async def test_a_job_of_another_face_is_shown_and_can_be_changed(
 
 
 async def test_other_jobs_are_not_shown(me: Integrator) -> None:
+    await me.function("return null;")
     payload = {"function": "public.work"}
     await me.add("0 3 * * *", name="other")
     await me.add("every 1h", kind="sql_function", name="interval", payload=payload)

@@ -21,7 +21,7 @@ drop function evenbeat.add_job_of_sql(evenbeat.sql_job);
 drop function evenbeat.note_of_sql(text, evenbeat.job, jsonb, jsonb);
 drop function evenbeat.check_sql_job();
 drop function evenbeat.unplace(bigint);
-drop function evenbeat.fault_of_sql_job(text, text);
+drop function evenbeat.fault_of_sql_job(evenbeat.sql_job);
 drop function evenbeat.qualified_function(text);
 drop function evenbeat.cron_fault(text);
 drop function evenbeat.cron_has_day(integer[], integer[], integer[], boolean);

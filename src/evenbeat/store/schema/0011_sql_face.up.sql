@@ -311,19 +311,26 @@ exception when invalid_parameter_value then
 end
 $$;
 
--- Why a function cannot be called by a job, and what to do; null: it can.
-create function evenbeat.fault_of_sql_job(function_name text, function text) returns text
+-- Why the function cannot be called by the job, and what to do; null: it can.
+create function evenbeat.fault_of_sql_job(given evenbeat.sql_job) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return case
-        when function is null then format(
+    if given.function is null then
+        return format(
             'there is no function %s in metadata or public: create it first, or write its schema '
-            'too', function_name
-        )
-        else regexp_replace(evenbeat.fault_of_function(function, null), '^function: ', '')
-    end;
+            'too', given.function_name
+        );
+    end if;
+    return regexp_replace(
+        evenbeat.fault_of_function(given.function, exists (
+            select from evenbeat.job
+            where job.id = given.job_id
+              and coalesce(job.payload -> 'arguments', '{}') <> '{}'
+        )),
+        '^function: ', ''
+    );
 end
 $$;
 
@@ -371,7 +378,7 @@ begin
     end if;
     if is_new or new.function_name <> old.function_name then
         new.function := evenbeat.qualified_function(new.function_name);
-        fault := evenbeat.fault_of_sql_job(new.function_name, new.function);
+        fault := evenbeat.fault_of_sql_job(new);
         if fault is not null then
             raise exception 'function_name: %', fault
                 using errcode = 'check_violation', column = 'function_name';
@@ -395,7 +402,7 @@ as $$
     );
 $$;
 
--- Nothing of the job is to come: it leaves the map of the load.
+-- Nothing of the job is to come, for now at least: it leaves the map of the load.
 create function evenbeat.unplace(gone bigint) returns void
 language sql
 set search_path = pg_catalog, pg_temp
@@ -519,6 +526,7 @@ begin
     set next_beat_at = null,
         plan_version = pulse.plan_version + 1
     where pulse.id = edited.id;
+    perform evenbeat.unplace(edited.id);
     -- Whoever waits for a plan already is owed beats since then, by the newest timetable.
     insert into evenbeat.unplanned (job_id, since, owed_at, passed_from, old_timetable)
     values (

@@ -238,7 +238,7 @@ begin
     if exists (select from pg_roles where rolname = 'evenbeat_sql') then
         grant usage on schema evenbeat to evenbeat_sql;
         grant execute on function
-            evenbeat.fault_of_function(text, jsonb), evenbeat.call_function(text, jsonb)
+            evenbeat.fault_of_function(text, boolean), evenbeat.call_function(text, jsonb)
         to evenbeat_sql;
     end if;
 end

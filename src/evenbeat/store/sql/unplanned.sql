@@ -11,6 +11,9 @@ select
 from evenbeat.unplanned
 join evenbeat.job on job.id = unplanned.job_id
 join evenbeat.pulse on pulse.id = unplanned.job_id
+-- Beats that are passed over are told of between runs.
+where unplanned.passed_from is null
+   or pulse.token is null
 order by unplanned.job_id
 limit :limit
 for no key update of job, pulse skip locked;
