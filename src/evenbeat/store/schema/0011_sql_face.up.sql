@@ -856,12 +856,15 @@ begin
         return;
     end if;
     grant usage on schema metadata to evenbeat_sql;
-    if not pg_has_role(current_user, 'evenbeat_sql', 'member') then
-        execute format('grant evenbeat_sql to %I', current_user);
-    end if;
     -- For this one moment: an owner must be able to make things where its function is.
     grant create on schema evenbeat_call to evenbeat_sql;
-    alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
+    begin
+        alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
+    exception when insufficient_privilege then
+        -- Whoever has made a role may grant it, but may not become it without that.
+        execute format('grant evenbeat_sql to %I', current_user);
+        alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
+    end;
     revoke create on schema evenbeat_call from evenbeat_sql;
 exception when insufficient_privilege then
     raise warning 'the role evenbeat_sql cannot be given call_function: see docs/sql.md';
