@@ -11,7 +11,7 @@ import orjson
 
 from evenbeat.control.checks import check_dedupe_key, check_definition, check_policy
 from evenbeat.core import planning
-from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.groups import Group, resolve
 from evenbeat.core.ids import new_job_uids
 from evenbeat.core.model import Definition, Job, Pulse
@@ -75,8 +75,8 @@ class Preparation:
         if definition.kind in self._registry:
             self._registry[definition.kind].check(definition.payload)
         elif definition.kind not in self._known_kinds:
-            choices = ", ".join(sorted({*self._registry, *self._known_kinds}))
-            raise InvalidInput("kind", f"no kind {definition.kind!r}; known kinds: {choices}")
+            known = sorted({*self._registry, *self._known_kinds})
+            raise UnknownKind(definition.kind, known)
 
     def _plan(self, definition: Definition) -> Plan:
         if definition.name is not None:

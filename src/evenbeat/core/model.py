@@ -160,6 +160,7 @@ class Pulse:
     last_started_at: datetime | None = None
     last_finished_at: datetime | None = None
     last_error: str | None = None
+    last_error_class: ErrorClass | None = None
     node: str | None = None
 
     @property

@@ -9,7 +9,7 @@ import asyncpg
 import orjson
 
 from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
-from evenbeat.core.model import Definition, Job, Pulse
+from evenbeat.core.model import Definition, ErrorClass, Job, Pulse
 from evenbeat.store import definitions
 from evenbeat.store.codes import CAUSES, STATES
 from evenbeat.store.database import Session
@@ -166,5 +166,6 @@ def pulse_from(row: Mapping[str, Any]) -> Pulse:
         last_started_at=row["last_started_at"],
         last_finished_at=row["last_finished_at"],
         last_error=row["last_error"],
+        last_error_class=row["last_error_class"] and ErrorClass(row["last_error_class"]),
         node=row["node"],
     )
