@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 
 from evenbeat.api.tasks.wire import FIELDS, SENTENCES
 from evenbeat.core.errors import FieldError, InvalidInput, NotFound, UnknownKind
+from evenbeat.web.direct import Direct
 from evenbeat.web.once import Handler, Once
 from evenbeat.web.problems import MOST_ERRORS, field_error, problem
 
@@ -36,6 +37,10 @@ class TaskRoute(Once):
                 return problem(request, 404, f"Task not found: {request.path_params['id']}")
 
         return handle_task
+
+
+class DirectTaskRoute(TaskRoute, Direct):
+    """The same for a function that takes the request itself."""
 
 
 def refuse(request: Request, faults: Sequence[FieldError]) -> Response:

@@ -5,8 +5,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from evenbeat.api.tasks.refusals import TaskRoute
+from evenbeat.api.tasks.refusals import DirectTaskRoute, TaskRoute
 from evenbeat.api.tasks.wire import (
+    FORMS,
     STATES,
     STATUSES,
     AttemptOut,
@@ -16,19 +17,21 @@ from evenbeat.api.tasks.wire import (
     TaskOut,
     as_json,
     attempt_of,
+    read_form,
     read_task,
     task_of,
 )
+from evenbeat.app import Evenbeat
 from evenbeat.core.access import Role
 from evenbeat.core.errors import Conflict
 from evenbeat.core.filters import Filter
 from evenbeat.core.lifecycle import Action
-from evenbeat.web.auth import Caller, needs
+from evenbeat.web.auth import Caller, needs, signed_in
 from evenbeat.web.bodies import read_object
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
-TOTAL = "X-Total-Count"
+HOW_SHOWN = "how payloads are shown: as they are, or as text"
 # A task has five at most; a job that recurs is a task as well, and has any number.
 MOST_SHOWN = 100
 EXAMPLE = {
@@ -37,40 +40,56 @@ EXAMPLE = {
     "runAt": "2100-02-20T10:20:00+09:00",
     "maxAttempts": 3,
 }
-BODY: dict[str, Any] = {
+CREATE: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "payload",
+            "in": "query",
+            "required": False,
+            "description": HOW_SHOWN,
+            "schema": {"type": "string", "enum": list(FORMS), "default": "json"},
+        }
+    ],
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": TaskIn.model_json_schema(), "example": EXAMPLE}},
-    }
+    },
 }
 NOT_PENDING: dict[int | str, dict[str, Any]] = {409: {"description": "it is not PENDING"}}
 
 Id = Annotated[UUID, Path(alias="id")]
-Form = Annotated[
-    PayloadForm,
-    Query(alias="payload", description="how payloads are shown: as they are, or as text"),
-]
+Form = Annotated[PayloadForm, Query(alias="payload", description=HOW_SHOWN)]
 
 router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=TaskRoute)
 
 
-def answer(body: Any, status: int = 200, **headers: str) -> Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(as_json(body), status, named, "application/json")
+def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(as_json(body), status, headers, "application/json")
 
 
-@router.post(
+def listed(body: list[Any], total: int) -> Response:
+    return answer(body, headers={"X-Total-Count": str(total)})
+
+
+async def create_task(request: Request) -> Response:
+    """Create a task: run once, not before `runAt`."""
+    app: Evenbeat = request.app.state.evenbeat
+    form = read_form(request.query_params.get("payload", "json"))
+    task = read_task(await read_object(request), await app.now())
+    job = await app.jobs.add(task.definition, by=(await signed_in(request)).actor)
+    return answer(task_of(job, form, task.run_at), 201, {"Location": f"/tasks/{job.uid}"})
+
+
+router.add_api_route(
     "",
+    create_task,
+    methods=["POST"],
     status_code=201,
     dependencies=OPERATOR,
     responses={201: {"model": TaskOut}},
-    openapi_extra=BODY,
+    openapi_extra=CREATE,
+    route_class_override=DirectTaskRoute,
 )
-async def create_task(request: Request, app: App, caller: Caller, form: Form = "json") -> Response:
-    """Create a task: run once, not before `runAt`."""
-    task = read_task(await read_object(request), await app.now())
-    job = await app.jobs.add(task.definition, by=caller.actor)
-    return answer(task_of(job, form, task.run_at), 201, Location=f"/tasks/{job.uid}")
 
 
 @router.get("", dependencies=VIEWER, responses={200: {"model": list[TaskOut]}})
@@ -84,7 +103,7 @@ async def list_tasks(
     """Tasks, the newest first; `X-Total-Count` says how many there are."""
     chosen = Filter(states=None if status is None else STATES[status])
     page = await app.listing.page(chosen, limit=limit, offset=offset)
-    return answer([task_of(job, form) for job in page.jobs], X_Total_Count=str(page.total))
+    return listed([task_of(job, form) for job in page.jobs], page.total)
 
 
 @router.get("/{id}", dependencies=VIEWER, responses={200: {"model": TaskOut}})
@@ -97,8 +116,7 @@ async def get_task(task_id: Id, app: App, form: Form = "json") -> Response:
 async def list_attempts(task_id: Id, app: App) -> Response:
     """Every attempt at a task, the first one first; of very many, the last hundred."""
     page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False)
-    shown = [attempt_of(run) for run in reversed(page.runs)]
-    return answer(shown, X_Total_Count=str(page.total))
+    return listed([attempt_of(run) for run in reversed(page.runs)], page.total)
 
 
 @router.post("/{id}/cancel", status_code=204, dependencies=OPERATOR, responses=NOT_PENDING)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
 import orjson
@@ -71,6 +71,7 @@ ATTEMPTS = {
 }
 
 PayloadForm = Literal["json", "string"]
+FORMS = get_args(PayloadForm)
 
 
 class TaskIn(BaseModel):
@@ -170,6 +171,12 @@ def read_max_attempts(value: Any) -> int:
     if type(value) is not int or value not in POLICIES:
         raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_ATTEMPTS}")
     return value
+
+
+def read_form(value: str) -> PayloadForm:
+    if value not in FORMS:
+        raise InvalidInput("payload", f"can be shown as {' or '.join(FORMS)}")
+    return cast("PayloadForm", value)
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
