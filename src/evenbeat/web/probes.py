@@ -1,5 +1,6 @@
 """Probes: is the process alive, is it ready for requests. Open to everyone."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ async def livez() -> dict[str, str]:
 async def readyz(app: App, response: Response) -> dict[str, Any]:
     """The database answers, has the schema this version needs, and the schedule is kept."""
     checks, figures = await run_checks(app)
-    is_ready = all(check == "ok" for check in checks.values())
+    is_ready = are_passed(checks)
     response.status_code = 200 if is_ready else 503
     return {"status": "ready" if is_ready else "not ready", "checks": checks, "figures": figures}
 
@@ -48,6 +49,10 @@ async def run_checks(app: Evenbeat) -> tuple[dict[str, str], dict[str, Any]]:
         return {"database": str(error), "schema": "unknown", "schedule": "unknown"}, {}
     schedule = check_schedule(lag, app.settings.ready_lag)
     return {"database": "ok", "schema": "ok", "schedule": schedule}, as_object(lag)
+
+
+def are_passed(checks: Mapping[str, str]) -> bool:
+    return all(check == "ok" for check in checks.values())
 
 
 def check_schedule(lag: Lag, most: timedelta) -> str:

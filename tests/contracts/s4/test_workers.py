@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,26 @@ async def test_a_due_task_is_claimed_by_one_worker(
 async def all_done(tasks: Client) -> bool:
     answer = await tasks.get("/tasks", status="DONE", limit=1)
     return answer.headers["x-total-count"] == str(MANY)
+
+
+async def test_a_task_is_canceled_or_run_and_never_both(
+    tasks: Client, clock: Clock, workers: Workers, tmp_path: Path
+) -> None:
+    book = tmp_path / "book"
+    book.touch()
+    await workers(1)
+    soon = (clock.now + timedelta(minutes=1)).isoformat()
+    given = {"type": "signs", "payload": {"book": str(book)}, "runAt": soon}
+    ids = [(await tasks.created(**given))["id"] for _ in range(60)]
+    # The worker takes what is due while it is being canceled.
+    _, *answers = await asyncio.gather(clock.advance(minutes=1), *map(tasks.cancel, ids))
+    assert {answer.status_code for answer in answers} <= {204, 409}
+    is_canceled = [answer.status_code == 204 for answer in answers]
+    for task_id, canceled in zip(ids, is_canceled, strict=True):
+        await tasks.becomes(task_id, "CANCELED" if canceled else "DONE")
+        assert len(await tasks.attempts(task_id)) == (not canceled)
+    run = [each for each, canceled in zip(ids, is_canceled, strict=True) if not canceled]
+    assert Counter(book.read_text().splitlines()) == dict.fromkeys(run, 1)
 
 
 async def test_the_task_of_a_worker_that_was_killed_is_tried_again_by_another(

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from evenbeat.web.auth import open_to_all
-from evenbeat.web.probes import App, run_checks
+from evenbeat.web.probes import App, are_passed, run_checks
 
 GROUPS = ["liveness", "readiness"]
 WORDS = {"ok": "UP", "unknown": "UNKNOWN"}
@@ -19,7 +19,7 @@ async def health(app: App, response: Response) -> dict[str, Any]:
     """Whether everything that is needed is there, part by part."""
     checks, _ = await run_checks(app)
     components = {name: {"status": WORDS.get(told, "DOWN")} for name, told in checks.items()}
-    is_up = all(each["status"] == "UP" for each in components.values())
+    is_up = are_passed(checks)
     response.status_code = 200 if is_up else 503
     return {"status": "UP" if is_up else "DOWN", "components": components, "groups": GROUPS}
 
@@ -34,7 +34,7 @@ async def liveness() -> dict[str, str]:
 async def readiness(app: App, response: Response) -> dict[str, str]:
     """The same as /readyz, in a word."""
     checks, _ = await run_checks(app)
-    is_ready = all(told == "ok" for told in checks.values())
+    is_ready = are_passed(checks)
     response.status_code = 200 if is_ready else 503
     return {"status": "UP" if is_ready else "OUT_OF_SERVICE"}
 

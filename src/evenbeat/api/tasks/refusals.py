@@ -34,7 +34,7 @@ class TaskRoute(Once):
             except RequestValidationError as error:
                 return refuse(request, [field_error(fault) for fault in error.errors()])
             except NotFound:
-                return problem(request, 404, f"Task not found: {request.path_params['id']}")
+                return problem(request, 404, f"Task not found: {request.path_params.get('id')}")
 
         return handle_task
 
