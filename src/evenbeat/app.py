@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar, overload
 
 from evenbeat.config import Settings, load
 from evenbeat.control.audit import Audit
+from evenbeat.control.dead_letters import DeadLetters
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.housekeeping import Housekeeping
@@ -105,6 +106,7 @@ class Evenbeat:
         self.jobs = Jobs(database, self.registry)
         self.runs = History(database)
         self.groups = Groups(database)
+        self.dead_letters = DeadLetters(database, self.jobs)
         self.listing = Listing(database)
         self.statistics = Counts(database)
         self.templates = Templates(database)

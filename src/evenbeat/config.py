@@ -195,6 +195,10 @@ class Settings(BaseModel):
     keep_statistics_for: Keeping = Field(
         timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
     )
+    keep_dead_letters_for: Keeping = Field(
+        timedelta(days=30),
+        description="how long dead letters are kept that were acknowledged, requeued or discarded",
+    )
     housekeeping_interval: Duration = Field(
         timedelta(minutes=10),
         ge=timedelta(seconds=1),

@@ -147,6 +147,15 @@ DAMAGE = {
         values (9, 4, 'work', '{}', 3, '2030-01-01 12:03Z')
         """,
     ],
+    "every_dead_letter_names_its_job": [
+        "update evenbeat.dead_letter set job_uid = gen_random_uuid()",
+        """
+        update evenbeat.dead_letter
+        set kind = 'other', acknowledged_at = now(), acknowledged_by = 'ann', ending = 'r',
+            ended_at = now(), ended_by = 'ann',
+            requeued_as = (select job.uid from evenbeat.job where job.id = 5)
+        """,
+    ],
     "every_run_is_counted_once": [
         "update evenbeat.run_day set completed = 2 where job_id = 1",
         "update evenbeat.run_day set completed = 4 where job_id = 1",
@@ -194,6 +203,10 @@ ODD = {
     "a dead letter outlives its run": """
         delete from evenbeat.run where job_id = 2;
         update evenbeat.dead_letter set created_at = '2030-01-01 12:30Z'
+    """,
+    "a letter that was seen to is gone and its run is not": """
+        delete from evenbeat.dead_letter;
+        insert into evenbeat.chore (name, goal, next_at) values ('letters', 7, now())
     """,
     "a job is gone and its runs are not": """
         delete from evenbeat.pulse where id = 2; delete from evenbeat.job where id = 2

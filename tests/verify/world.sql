@@ -85,8 +85,12 @@ values
     (14, 7, 3, 'x', 'm', null, 1, 1, '2030-01-01 12:02Z', '2030-01-01 12:03Z',
      'cancelled', null, null, 'cancelled by hand');
 
-insert into evenbeat.dead_letter (id, job_id, kind, payload, beat_at, attempts, created_at)
-values (7, 2, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z');
+insert into evenbeat.dead_letter (
+    id, job_id, job_uid, kind, payload, beat_at, attempts, created_at
+)
+select 7, 2, job.uid, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z'
+from evenbeat.job
+where job.id = 2;
 
 -- Counted up to run 6; the days of one-off jobs are under job 0.
 insert into evenbeat.chore (name, cursor, goal, next_at) values ('count', 6, 6, now());

@@ -22,7 +22,7 @@ from evenbeat.control.preparation import (
 from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
-from evenbeat.core.ids import new_job_uid
+from evenbeat.core.ids import new_job_uid, new_job_uids
 from evenbeat.core.model import Definition, Job
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
@@ -133,6 +133,21 @@ class Admission:
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
+
+    async def add_within(
+        self, session: Session, definitions: Sequence[Definition], by: Actor
+    ) -> list[UUID]:
+        """In a transaction of ours that is under way; the nodes hear of it at its commit."""
+        if not definitions:
+            return []
+        preparation = await self._prepare(definitions)
+        uids = new_job_uids(preparation.now, len(definitions))
+        prepared = [
+            preparation.newborn(uid, definition, None)
+            for uid, definition in zip(uids, definitions, strict=True)
+        ]
+        await write_all(session, Storing(prepared, wakes=True, by=person(by)))
+        return uids
 
     async def check(self, definition: Definition) -> Definition:
         """For a job that exists: refuse what cannot work, and have its lane open."""

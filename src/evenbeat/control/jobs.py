@@ -1,6 +1,6 @@
 """Jobs as people handle them: everything that can be done to them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from evenbeat.observe import traces
 from evenbeat.store import actions as store_actions
 from evenbeat.store import clock, jobs, maintenance, nodes
 from evenbeat.store.actions import Version
-from evenbeat.store.database import Database
+from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Unreadable
 from evenbeat.store.nodes import StoredNode
 
@@ -52,6 +52,12 @@ class Jobs:
     ) -> Batch:
         """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
         return await self._admission.add_many(entries, connection, by)
+
+    async def add_within(
+        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
+    ) -> list[UUID]:
+        """New jobs as a part of another change: in its transaction, and of its fate."""
+        return await self._admission.add_within(session, definitions, by)
 
     async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
         """The job of this name is to be so: made, changed, or left as it is; may be repeated.

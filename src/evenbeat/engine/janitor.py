@@ -19,7 +19,7 @@ LOOK_EVERY = timedelta(seconds=5)
 # Counting all jobs reads them all: no more than a hundredth of the time is spent on it.
 COUNT_JOBS_AFTER = 100
 # Whose work people want to hear of; the others do nothing but look and count.
-REMOVING = ("runs", "jobs", "days", "answers", "tokens")
+REMOVING = ("runs", "jobs", "days", chores.LETTERS, "answers", "tokens")
 
 Work = Callable[[Session, Chore, int], Awaitable[Piece]]
 
@@ -35,6 +35,7 @@ class Janitor:
             runs_for=settings.keep_runs_for,
             finished_jobs_for=settings.keep_finished_jobs_for,
             statistics_for=settings.keep_statistics_for,
+            dead_letters_for=settings.keep_dead_letters_for,
         )
         interval = settings.housekeeping_interval
         self._chores: dict[str, tuple[Work, timedelta]] = {
@@ -42,6 +43,7 @@ class Janitor:
             "runs": (self._remove_runs, interval),
             "jobs": (self._remove_jobs, interval),
             "days": (self._remove_days, interval),
+            chores.LETTERS: (self._remove_letters, interval),
             "answers": (self._forget_answers, interval),
             "tokens": (self._forget_tokens, interval),
             "strays": (retention.forget_strays, STRAYS_EVERY),
@@ -106,6 +108,9 @@ class Janitor:
 
     async def _remove_days(self, session: Session, chore: Chore, size: int) -> Piece:
         return await retention.remove_days(session, chore, size, self._keep)
+
+    async def _remove_letters(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_letters(session, chore, size, self._keep)
 
     async def _forget_answers(self, session: Session, chore: Chore, size: int) -> Piece:
         """Those kept for requests that may come twice."""

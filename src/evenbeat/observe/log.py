@@ -48,6 +48,8 @@ JOBS_CREATED: Final = "Jobs created"
 JOB_STARTED: Final = "Executing job"
 JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job execution failed"
+LETTER_CHANGED: Final = "Dead letter changed"
+GROUP_CHANGED: Final = "Group changed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
 

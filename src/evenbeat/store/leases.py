@@ -10,6 +10,7 @@ import asyncpg
 
 from evenbeat.core.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.settle import Verdict
+from evenbeat.core.signatures import signature_of
 from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, CODE_OF_STATE
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Definitions, Unreadable
@@ -322,7 +323,10 @@ def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list
         "items_crawled": sparse(each.items_crawled or None for each in verdicts),
         "items_indexed": sparse(each.items_indexed or None for each in verdicts),
         "reasons": sparse(each.reason for each in verdicts),
-        "dead": sparse(each.is_dead or None for each in verdicts),
+        "signatures": sparse(
+            signature_of(each.error, each.error_class) if each.is_dead else None
+            for each in verdicts
+        ),
         "missed_counts": sparse(each and each.count for each in missed),
         "missed_from": sparse(each and each.first_at for each in missed),
         "missed_until": sparse(each and each.until_at for each in missed),

@@ -378,7 +378,8 @@ where run_all.started_at > job_group.paused_at + :grace::interval
 
 -- name: a_beat_out_of_attempts_is_a_dead_letter
 -- A failed run after which came neither a retry, nor another run of the beat, nor a letter. Not
--- judged: jobs that people cancelled, planned anew or ran by hand meanwhile.
+-- judged: jobs that people cancelled, planned anew or ran by hand meanwhile, and runs up to the
+-- newest whose letter need not be kept any longer.
 select format('job %s: run %s was the last of its beat, and is no dead letter', run.job_id,
     run.number) as breach
 from evenbeat.run
@@ -388,6 +389,9 @@ where run.state = 'f'
   and pulse.plan_version = 1
   and pulse.state <> 'x'
   and pulse.wanted is null
+  and run.id > coalesce(
+      (select chore.goal from evenbeat.chore where chore.name = 'letters'), 0
+  )
   and not exists (select from evenbeat.dead_letter where dead_letter.id = run.id)
   and not exists (
       select from evenbeat.run_all as later
@@ -460,6 +464,21 @@ where run.state <> 'f'
       where older.job_id = dead_letter.job_id
         and older.id < dead_letter.id
   );
+
+-- name: every_dead_letter_names_its_job
+-- As long as there is one; and a letter that was requeued is run by a job of its kind.
+select format('dead letter %s: is of job %s, and says %s', dead_letter.id, job.uid,
+    dead_letter.job_uid) as breach
+from evenbeat.dead_letter
+join evenbeat.job on job.id = dead_letter.job_id
+where dead_letter.job_uid <> job.uid
+union all
+select format('dead letter %s: is of kind %s, and requeued as job %s of kind %s', dead_letter.id,
+    dead_letter.kind, job.id, job.kind)
+from evenbeat.dead_letter
+join evenbeat.job on job.uid = dead_letter.requeued_as
+where dead_letter.kind <> job.kind
+  and job.version = 1;
 
 -- name: every_run_is_counted_once
 -- Where all of a job's history is kept, its days say what the counted runs say; where some of it
