@@ -70,6 +70,24 @@ SCHEDULES = [
     *({"weekly": "sun"}, {"hourly": 60}, {"hourly": "x"}, {"hourly": True}, {"once": 7}),
     *({"once": "2026-02-30T00:00:00Z"}, {"once": "9999-12-31T23:59:59-14:00"}, {"now": False}),
     *({"once": "2020-01-01T00:00:00", "zone": "Nowhere"}, {"\ud800": 1}, {"": 1}, {"\x00": 1}),
+    *({"schedule_type": kind} for kind in ("", "yearly", 7, None, [], "daily", "interval", "\x00")),
+    *(
+        {"schedule_type": "interval", "interval_seconds": n}
+        for n in (0, -1, 1.5, "5", True, 10**30)
+    ),
+    *({"schedule_type": "hourly", "schedule_minute": n} for n in (60, -1, "x", True, None)),
+    *({"schedule_type": "daily", "schedule_hour": n} for n in (24, -1, "6", 10**30, True, {})),
+    *(
+        {"schedule_type": "weekly", "schedule_hour": 2, **each}
+        for each in (
+            {},
+            {"schedule_day_of_week": 7},
+            {"schedule_day_of_week": "sun"},
+            {"colour": 1},
+            {"schedule_day_of_week": 0, "interval_seconds": 60},
+            {"schedule_day_of_week": 0, "zone": "Nowhere"},
+        )
+    ),
     *({"every": {"every": "30m"}}, {"cron": ["*", "*"]}, {"every": "30m", "phase": -1}),
 ]
 LABELS = [

@@ -17,7 +17,7 @@ CONFIGURATION = """
 positive_data_acceptance.enabled = false
 
 [[operations]]
-include-path-regex = "^/api/v1/jobs/(actions|batch|status-counts)$"
+include-path-regex = "^/api/v1/(jobs/(actions|batch|status-counts)|dead-letters/(actions|groups))$"
 checks.unsupported_method.enabled = false
 checks.allow_header_conformance.enabled = false
 """

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, show, tokens
+from evenbeat.cli import db, dlq, groups, show, tokens
+from evenbeat.cli.opened import DataDir
 from evenbeat.cli.schedule import schedule
+from evenbeat.cli.stats import stats
 from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
@@ -23,6 +25,9 @@ app.command()(schedule)
 app.command()(verify)
 app.command()(tokens.token)
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(groups.app, name="groups")
+app.add_typer(dlq.app, name="dlq")
+app.command()(stats)
 
 
 def main() -> None:
@@ -49,7 +54,6 @@ def evenbeat(
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0: any free one.")]
-DataDir = Annotated[str | None, typer.Option(help="Home of the embedded server.")]
 Concurrency = Annotated[int | None, typer.Option(help="Runs at once on this node.")]
 
 

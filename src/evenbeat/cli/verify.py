@@ -6,9 +6,9 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
+from evenbeat.cli.opened import check_schema
 from evenbeat.config import load
 from evenbeat.control.verify import ALL_RULES, Report
-from evenbeat.core.errors import MigrationFailed
 from evenbeat.observe import log
 
 
@@ -22,10 +22,7 @@ def verify(output: show.Output = show.Format.TABLE) -> None:
 
     async def look() -> Report:
         async with Evenbeat(settings) as eb:
-            status = await eb.schema_status()
-            status.check()
-            if status.pending:
-                raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
+            await check_schema(eb)
             return await eb.verify()
 
     report = asyncio.run(look())

@@ -2,7 +2,9 @@
 
 from evenbeat.api.v1 import (
     actions,
+    dead_letters,
     executions,
+    groups,
     jobs,
     operations,
     schedules,
@@ -18,6 +20,8 @@ ROUTERS = (
     executions.router,
     statistics.router,
     schedules.router,
+    groups.router,
+    dead_letters.router,
     templates.router,
     operations.router,
     tokens.router,

@@ -168,5 +168,5 @@ select
     count(*) as count
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
-where job.deleted_at is null
+where :matches
 group by 1;

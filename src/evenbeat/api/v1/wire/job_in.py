@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from evenbeat.api.v1.wire import examples, wording
+from evenbeat.api.v1.wire import examples, registry, wording
 from evenbeat.api.v1.wire.texts import Name, Storable
 from evenbeat.control.checks import HIGHEST_PRIORITY
 from evenbeat.control.preparation import MOST_AT_ONCE, Entry
@@ -165,7 +165,9 @@ class JobIn(BaseModel):
     def _timetable(self, words: dict[str, Any]) -> Timetable:
         self._one_of("schedule", *wording.WORDS)
         written = {
-            "schedule": wording.schedule_of(words) if self.schedule is None else self.schedule
+            "schedule": wording.schedule_of(words)
+            if self.schedule is None
+            else registry.read_schedule(self.schedule)
         } | self._given("starts_at", "ends_at", "max_runs", "window")
         try:
             return Timetable.from_object(written)

@@ -50,6 +50,7 @@ class JobOut(BaseModel):
     window: dict[str, Any] | None
     next_run_at: datetime | None
     next_beat_at: datetime | None
+    next_retry_at: datetime | None
     timeout: float
     priority: int
     group: str | None
@@ -251,6 +252,7 @@ def pulsed(job: Job) -> dict[str, Any]:
         "status": their_status(job),
         "next_run_at": pulse.due_at,
         "next_beat_at": pulse.next_beat_at,
+        "next_retry_at": next_retry(pulse),
         "completed_count": pulse.completed_count,
         "failed_count": pulse.failed_count,
         "failure_streak": pulse.failure_streak,
@@ -297,6 +299,13 @@ def retries_so_far(pulse: Pulse) -> int:
     if pulse.manual_at is not None:
         return pulse.manual_attempt
     return pulse.attempt if pulse.retry_at is not None else 0
+
+
+def next_retry(pulse: Pulse) -> datetime | None:
+    """When a try that failed is made again, be it of a beat or of a run by hand."""
+    if pulse.state is State.RUNNING:
+        return None
+    return pulse.manual_at if pulse.manual_attempt else pulse.retry_at
 
 
 def their_schedule(job: Job) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evenbeat.api.v1.wire import registry
 from evenbeat.api.v1.wire.job_in import INSTANT, TEXT_OR_OBJECT
 from evenbeat.api.v1.wire.texts import Name
 from evenbeat.core.preview import Preview
@@ -32,6 +33,7 @@ class ScheduleIn(BaseModel):
         written = self.model_dump(
             include={"schedule", "starts_at", "ends_at", "max_runs", "window"}
         )
+        written["schedule"] = registry.read_schedule(self.schedule)
         timetable = Timetable.from_object(written)
         return timetable if self.name is None else timetable.seeded(self.name)
 
