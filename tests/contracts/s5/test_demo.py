@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.contracts.s5.talking import GROUPS, JOBS, LETTERS, STATS, Client, Json
+from tests.contracts.s5.workers import open_gate
 from tests.support.databases import Clock
 
 
@@ -89,7 +90,7 @@ async def fill_the_group(api: Client, gate: Path, third: Json) -> Json:
     # It was asked for once, and is not asked for any more.
     await api.acted(third["id"], "pause")
     await api.acted(third["id"], "resume")
-    gate.touch()
+    open_gate(gate)
     for job in (first, second):
         assert (await api.ended(job["id"]))["status"] == "completed"
     await api.in_group("reports", running=0, waiting=0)

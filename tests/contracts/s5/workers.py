@@ -1,6 +1,6 @@
 """The work that jobs of these tests do: well, as often badly as they say, or until a gate opens."""
 
-import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,12 @@ async def work(payload: dict[str, Any], context: RunContext) -> str:
 
 
 @eb.handler("report")
-async def report(payload: dict[str, Any]) -> str:
-    """Is at work until its gate, a file, is there."""
+def report(payload: dict[str, Any]) -> str:
+    """Is at work, in a thread, until its gate, a file, is there."""
     while not Path(payload["gate"]).exists():
-        await asyncio.sleep(LOOK_EVERY)
+        time.sleep(LOOK_EVERY)
     return "reported"
+
+
+def open_gate(gate: Path) -> None:
+    gate.touch()
