@@ -1,5 +1,6 @@
 """Dead letters in the hands of people: looked through, acknowledged, requeued, discarded."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -324,3 +325,34 @@ async def test_a_letter_that_is_not_there(desk: Desk) -> None:
     for call in (letters.get, letters.acknowledge, letters.requeue, letters.discard):
         with pytest.raises(NotFound, match="no dead letter"):
             await call(99)
+
+
+@pytest.mark.parametrize("action", LetterAction)
+async def test_of_two_at_once_one_is_first_and_the_other_is_told(
+    desk: Desk, action: LetterAction
+) -> None:
+    _, letter = await bury(desk)
+    chosen, letters = LetterFilter.one(letter.id), letters_of(desk)
+    done = await asyncio.gather(
+        *(letters.act(action, chosen, by=Actor(name)) for name in ("ann", "bob", "cleo")),
+        return_exceptions=True,
+    )
+    refused = [each for each in done if isinstance(each, Conflict)]
+    assert (len(done), len(refused)) == (3, 2)
+    assert len([entry for entry in await desk.audit() if entry.action == action]) == 1
+    assert len(await desk.take_all()) == (action is REQUEUE)
+
+
+async def test_what_cannot_be_carried_out_for_one_is_done_to_none(desk: Desk) -> None:
+    """A dedupe key that another job holds by now is found out only when it is written."""
+    first, _ = await bury(desk, payload=1)
+    second, _ = await bury(desk, payload=2)
+    key = "update evenbeat.pulse set dedupe_key = 'k' where id = $1"
+    await desk.fetch(key, first.id)
+    holder = await desk.add(due("every 1h"), START + HOUR)
+    await desk.fetch(key, holder.id)
+    with pytest.raises(Conflict, match="dedupe key"):
+        await letters_of(desk).act(REQUEUE, OPEN, by=ANN)
+    assert (await letters_of(desk).page(OPEN)).total == 2
+    assert (await desk.look(second)).pulse.state is State.FAILED
+    assert await desk.audit() == []

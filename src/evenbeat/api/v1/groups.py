@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import AfterValidator
 
 from evenbeat.api.v1.wire.group import GroupIn, GroupOut, GroupsOut, MembersOut
 from evenbeat.api.v1.wire.texts import Name
@@ -12,8 +13,17 @@ from evenbeat.web.once import Once
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
+
+
+def decoded(key: str) -> str:
+    """What was no UTF-8 has been replaced on its way here: that is not the key that was meant."""
+    if "\ufffd" in key:
+        raise ValueError("is not UTF-8")
+    return key
+
+
 # A key may have slashes in it.
-Key = Annotated[Name, Path()]
+Key = Annotated[Name, AfterValidator(decoded), Path()]
 Limit = Annotated[int, Query(ge=1, le=250)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
 
