@@ -20,7 +20,7 @@ from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.groups import Group
 from evenbeat.core.model import ErrorClass, Job, RunState, State
 from evenbeat.core.outcome import Failed
-from evenbeat.store import groups
+from evenbeat.store import figures, groups
 from tests.conftest import START
 from tests.control.desk import ANN, Desk, due
 from tests.store.given import HOUR
@@ -356,3 +356,19 @@ async def test_what_cannot_be_carried_out_for_one_is_done_to_none(desk: Desk) ->
     assert (await letters_of(desk).page(OPEN)).total == 2
     assert (await desk.look(second)).pulse.state is State.FAILED
     assert await desk.audit() == []
+
+
+@pytest.mark.parametrize("action", LetterAction)
+async def test_what_was_seen_to_is_not_alerted_on_any_more(
+    desk: Desk, action: LetterAction
+) -> None:
+    await bury(desk)
+    await figures.take(desk.database)
+    taken = await figures.read(desk.database)
+    assert taken is not None
+    assert taken.open_dead_letters == 1
+    await letters_of(desk).act(action, OPEN)
+    await figures.take(desk.database)
+    taken = await figures.read(desk.database)
+    assert taken is not None
+    assert (taken.open_dead_letters, taken.oldest_dead_letter.total_seconds()) == (0, 0)

@@ -105,6 +105,8 @@ def test_the_examples_of_bodies_are_accepted(admin: httpx.Client) -> None:
         "RestoreIn": ("POST", f"{job.headers['location']}/restore"),
         "ScheduleIn": ("POST", "/api/v1/schedule/preview"),
         "MaintenanceIn": ("PUT", "/api/v1/maintenance"),
+        "GroupIn": ("PUT", "/api/v1/groups/example"),
+        "LetterActionIn": ("POST", "/api/v1/dead-letters/actions"),
     }
     schemas = document["components"]["schemas"]
     # A batch is of the same examples, whose names are taken then.

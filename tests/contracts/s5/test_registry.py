@@ -85,6 +85,12 @@ async def test_the_next_run_is_calculated_anew_after_each(api: Client, clock: Cl
     assert instant(shown["started_at"]) == due
 
 
+async def test_instants_are_iso_texts_that_sort_as_they_follow(api: Client) -> None:
+    beats: list[str] = (await api.job((await api.register("iso", INTERVAL))["id"]))["next"]
+    assert beats == sorted(beats)
+    assert [instant(beat) for beat in beats] == sorted(map(instant, beats))
+
+
 async def test_failed_runs_wait_2_4_8_16_seconds(api: Client, clock: Clock) -> None:
     payload = {"fails": 4}
     job = await api.register("backoff", INTERVAL, max_attempts=5, payload=payload)

@@ -82,14 +82,14 @@ class LetterFilterIn(ChoiceIn):
 class RemarkIn(BaseModel):
     """A note, and who will see to it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"note": "the disk was full", "owner": "ops"}]},
-    )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
-    note: Annotated[Storable, Field(min_length=1, max_length=LONGEST_NOTE)] | None = None
-    owner: Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER)] | None = None
+    note: Annotated[Storable, Field(min_length=1, max_length=LONGEST_NOTE)] | None = Field(
+        None, examples=["the disk was full"]
+    )
+    owner: Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER)] | None = Field(
+        None, examples=["ops"]
+    )
 
     def remark(self) -> Remark:
         return Remark(self.note, self.owner)
@@ -97,8 +97,6 @@ class RemarkIn(BaseModel):
 
 class RequeueIn(RemarkIn):
     """How to run it again: as it was, or with another payload."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"payload": {"path": "/mnt/b"}}]})
 
     payload: Any = Field(None, description="instead of the letter's; left out: as it was")
 
