@@ -26,6 +26,10 @@ from evenbeat.core.ids import run_id, run_uid
 from evenbeat.core.model import ErrorClass, Run
 
 Signature = Annotated[Storable, Field(min_length=1, max_length=200)]
+NoteText = Annotated[
+    Storable, Field(min_length=1, max_length=LONGEST_NOTE, examples=["the disk was full"])
+]
+Owner = Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER, examples=["ops"])]
 
 
 class ChoiceIn(BaseModel):
@@ -84,12 +88,8 @@ class RemarkIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    note: Annotated[Storable, Field(min_length=1, max_length=LONGEST_NOTE)] | None = Field(
-        None, examples=["the disk was full"]
-    )
-    owner: Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER)] | None = Field(
-        None, examples=["ops"]
-    )
+    note: NoteText | None = None
+    owner: Owner | None = None
 
     def remark(self) -> Remark:
         return Remark(self.note, self.owner)
