@@ -1,5 +1,6 @@
 """`evenbeat groups`: who runs and who waits in them, and what they allow."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import DataDir, me, with_app
 from evenbeat.core.groups import Group, Rate
-from evenbeat.store.groups import Member, Occupied
+from evenbeat.store.groups import Member, Occupied, StoredGroup
 
 app = typer.Typer(help="Jobs that share a limit or a pace.", no_args_is_help=True)
 
@@ -63,32 +64,29 @@ def set_group(
 ) -> None:
     """Make a group, or say what it allows from now on; what is left out has no limit."""
     wanted = Group(key, max_running=max_running, rate=None if rate is None else Rate.parse(rate))
-
-    async def work(eb: Evenbeat) -> Occupied:
-        await eb.groups.put(wanted, by=me())
-        return await eb.groups.occupied(key)
-
-    show.rows(COLUMNS, [row_of(with_app(work, data_dir))], output)
+    show_after(lambda eb: eb.groups.put(wanted, by=me()), data_dir, output)
 
 
 @app.command()
 def pause(key: Key, data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
     """Start nothing more in a group; what runs finishes."""
-
-    async def work(eb: Evenbeat) -> Occupied:
-        await eb.groups.pause(key, by=me())
-        return await eb.groups.occupied(key)
-
-    show.rows(COLUMNS, [row_of(with_app(work, data_dir))], output)
+    show_after(lambda eb: eb.groups.pause(key, by=me()), data_dir, output)
 
 
 @app.command()
 def resume(key: Key, data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
     """Let jobs of a group in again."""
+    show_after(lambda eb: eb.groups.resume(key, by=me()), data_dir, output)
+
+
+def show_after(
+    change: Callable[[Evenbeat], Awaitable[StoredGroup]], data_dir: str | None, output: show.Format
+) -> None:
+    """Change a group, and show what has become of it."""
 
     async def work(eb: Evenbeat) -> Occupied:
-        await eb.groups.resume(key, by=me())
-        return await eb.groups.occupied(key)
+        changed = await change(eb)
+        return await eb.groups.occupied(changed.key)
 
     show.rows(COLUMNS, [row_of(with_app(work, data_dir))], output)
 
