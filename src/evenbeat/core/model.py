@@ -95,6 +95,8 @@ class Policy:
 
 
 USUAL_POLICY = Policy()
+# The label that tells people where in the code a job is declared.
+DECLARED_IN = "declared_in"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,11 @@ class Function:
         check_callable(function)
         self._functions[name] = function
 
+    def payload_of(self, function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
+        """What a job says to call it."""
+        name = next(name for name, known in self._functions.items() if known is function)
+        return {"name": name, "args": arguments}
+
     def check(self, payload: Any) -> None:
         """A process without functions cannot know which ones the nodes have."""
         given = fields_of(payload)
@@ -110,6 +115,10 @@ async def call(function: "partial[Any]", context: RunContext) -> Outcome:
     if value is None:
         return DONE
     return value if isinstance(value, OUTCOMES) else Done(result=value)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "")
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

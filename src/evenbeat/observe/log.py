@@ -45,6 +45,7 @@ RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written wit
 JOB_CREATED: Final = "Job created"
 JOB_CHANGED: Final = "Job changed"
 JOBS_CREATED: Final = "Jobs created"
+NOT_DECLARED: Final = "Job is not in the code any more, and goes on: delete it if it is over"
 JOB_STARTED: Final = "Executing job"
 JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job execution failed"
