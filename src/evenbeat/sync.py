@@ -85,9 +85,12 @@ class Portal:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if inspect.iscoroutinefunction(getattr(type(self._app), name, None)):
+            return partial(self.call, getattr(self._app, name))
         # The parts of an app are there once it is open.
         self.open()
-        return waiting(getattr(self._app, name), self)
+        found = getattr(self._app, name)
+        return Waiting(self, partial(getattr, self._app, name)) if has_coroutines(found) else found
 
     def _wait_for(self, begin: Callable[[], Awaitable[Value]]) -> Value:
         async def wait() -> Value:
@@ -125,23 +128,26 @@ class Portal:
 
 
 class Waiting:
-    """A part of an app, as in `portal.jobs`: its coroutines are waited for."""
+    """A part of an app, as in `portal.jobs`: its coroutines are waited for.
 
-    def __init__(self, part: object, portal: Portal) -> None:
-        self._part = part
+    It is looked for at every use, since an app that is opened again has new ones.
+    """
+
+    def __init__(self, portal: Portal, find: Callable[[], Any]) -> None:
         self._portal = portal
+        self._find = find
 
     def __getattr__(self, name: str) -> Any:
-        return waiting(getattr(self._part, name), self._portal)
+        self._portal.open()
+        found = getattr(self._find(), name)
+        if inspect.iscoroutinefunction(found):
+            return partial(self._portal.call, found)
+        if not has_coroutines(found):
+            return found
+        return Waiting(self._portal, lambda: getattr(self._find(), name))
 
     def __dir__(self) -> list[str]:
-        return dir(self._part)
-
-
-def waiting(found: Any, portal: Portal) -> Any:
-    if inspect.iscoroutinefunction(found):
-        return partial(portal.call, found)
-    return Waiting(found, portal) if has_coroutines(found) else found
+        return dir(self._find())
 
 
 def has_coroutines(part: object) -> bool:

@@ -52,7 +52,7 @@ class Kit:
         with portal:
             portal.call(self._begin)
             try:
-                yield Waiting(self, portal)
+                yield Waiting(portal, lambda: self)
             finally:
                 portal.call(self._end)
 
