@@ -142,7 +142,12 @@ async def test_jobs_in_somebodys_transaction(start_example: Start, app: Evenbeat
 def test_a_test_suite_that_uses_the_kit(postgres: EmbeddedServer, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     told = subprocess.run(
-        [*command, f"--basetemp={tmp_path / 'suite'}", "--evenbeat-database", postgres.url("postgres")],
+        [
+            *command,
+            f"--basetemp={tmp_path / 'suite'}",
+            "--evenbeat-database",
+            postgres.url("postgres"),
+        ],
         capture_output=True,
         text=True,
         cwd=EXAMPLES / "tested_shop",

@@ -15,6 +15,9 @@ from evenbeat.sync import Portal, Waiting
 from evenbeat.testing.clock import Clock
 from evenbeat.testing.inline import InlineNode
 
+# The same for every test and on every day: a schedule that beats on Mondays must not fail tests
+# that are run on Sundays.
+BEGINNING = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MOST_JOBS = 10_000
 MOST_SHOWN = 20
 
@@ -29,7 +32,7 @@ class Kit:
     def __init__(self, app: Evenbeat, database_url: str, starts_at: datetime | None = None) -> None:
         self.app = app
         self._database_url = database_url
-        self._starts_at = starts_at
+        self._starts_at = starts_at or BEGINNING
         self._node: InlineNode | None = None
 
     async def __aenter__(self) -> Self:
@@ -131,10 +134,9 @@ class Kit:
 
     async def _begin(self) -> Self:
         await self.app.open()
-        starts_at = self._starts_at or datetime.now(UTC)
-        await clocks.set_to(self.app.database, starts_at)
+        await clocks.set_to(self.app.database, self._starts_at)
         self._node = InlineNode(self.app)
-        self._clock = Clock(self.app.database, self._node, starts_at)
+        self._clock = Clock(self.app.database, self._node, self._starts_at)
         await self.app.prepare()
         return self
 

@@ -44,7 +44,7 @@ def evenbeat_app() -> Any:
 
 @pytest.fixture
 def evenbeat_starts_at() -> datetime | None:
-    """Where the clock stands when a test begins; None: where it really is."""
+    """Where the clock stands when a test begins; None: at noon of the first of January 2030."""
     return None
 
 
