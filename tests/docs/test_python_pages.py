@@ -1,8 +1,6 @@
 """The examples of docs/python.md and docs/testing.md work as they stand."""
 
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -17,6 +15,7 @@ from evenbeat.config import Settings
 from evenbeat.core.defining import READERS
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import Database
+from tests.support.suites import run_suite
 from tests.support.waiting import eventually
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -103,13 +102,6 @@ def test_the_page_of_the_kit_is_a_test_suite(postgres: EmbeddedServer, tmp_path:
     (tmp_path / "test_page.py").write_text(suite)
     for name in ("shop.py", "pytest.ini"):
         (tmp_path / name).write_text((EXAMPLES / "tested_shop" / name).read_text())
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     url = postgres.url("postgres")
-    told = subprocess.run(
-        [*command, f"--basetemp={tmp_path / 'suite'}", f"--evenbeat-database={url}"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "3 passed" in told.stdout
+    told = run_suite(tmp_path, f"--basetemp={tmp_path / 'suite'}", f"--evenbeat-database={url}")
+    assert "3 passed" in told

@@ -1,7 +1,6 @@
 """Every example runs as it stands, as a process of its own on a real PostgreSQL."""
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -18,6 +17,7 @@ from evenbeat.postgres import EmbeddedServer
 from tests.conftest import START
 from tests.support.databases import Clock
 from tests.support.processes import Process
+from tests.support.suites import run_suite
 from tests.support.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -140,17 +140,7 @@ async def test_jobs_in_somebodys_transaction(start_example: Start, app: Evenbeat
 
 
 def test_a_test_suite_that_uses_the_kit(postgres: EmbeddedServer, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    told = subprocess.run(
-        [
-            *command,
-            f"--basetemp={tmp_path / 'suite'}",
-            "--evenbeat-database",
-            postgres.url("postgres"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=EXAMPLES / "tested_shop",
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "3 passed" in told.stdout
+    url = postgres.url("postgres")
+    suite = EXAMPLES / "tested_shop"
+    told = run_suite(suite, f"--basetemp={tmp_path / 'suite'}", f"--evenbeat-database={url}")
+    assert "3 passed" in told

@@ -11,7 +11,8 @@ from typing import Any, cast, get_args
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.handler import RunContext
 from evenbeat.core.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.secrets import check_references
+from evenbeat.core.secrets import check_references, holds_reference
+from evenbeat.handlers.typed import shape_of
 
 CONTEXT = "context"
 OUTCOMES = get_args(Outcome)
@@ -78,7 +79,8 @@ class Function:
 
 class Called:
     """A kind of its own, made of one function. It takes the payload, the context, or both: a
-    parameter named `context` is the context, and any other is the payload."""
+    parameter named `context` is the context, and any other is the payload, of whatever type it
+    says."""
 
     def __init__(self, kind: str, function: Callable[..., Any]) -> None:
         check_callable(function)
@@ -86,19 +88,24 @@ class Called:
         self._function = function
         self._takes_context = takes_context(function)
         self._payload_name = payload_parameter(function)
+        self._shape = shape_of(function, self._payload_name)
 
     @property
     def kind(self) -> str:
         return self._kind
 
     def check(self, payload: Any) -> None:
-        """What it can do with a payload, only the function knows."""
+        """What it can do with a payload without a type, only the function knows."""
         check_references(payload, "payload")
+        # What a secret is like shows when it is filled in.
+        if self._shape is not None and not holds_reference(payload):
+            self._shape.make(payload)
 
     async def run(self, context: RunContext) -> Outcome:
         given: list[Any] = []
         if self._payload_name is not None:
-            given.append(context.secrets.fill(context.payload))
+            filled = context.secrets.fill(context.payload)
+            given.append(filled if self._shape is None else self._shape.make(filled))
         extra = {CONTEXT: context} if self._takes_context else {}
         return await call(partial(self._function, *given, **extra), context)
 

@@ -13,6 +13,7 @@ from evenbeat.core.model import DECLARED_IN, Definition
 from evenbeat.core.schedules import Schedule
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Called, Function, name_of
+from evenbeat.handlers.typed import as_json
 
 Code = TypeVar("Code", bound=Callable[..., Any])
 
@@ -80,7 +81,7 @@ class UserCode:
 
     def call(self, what: str | Callable[..., Any], payload: Any = None) -> tuple[str, Any]:
         """The kind and the payload of a job of this kind, or one that calls this function."""
-        given: Any = {} if payload is None else payload
+        given: Any = {} if payload is None else as_json(payload)
         if isinstance(what, str):
             return what, given
         kind = self._kinds.get(id(what))
