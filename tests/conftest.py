@@ -37,7 +37,7 @@ SECRET = "a secret that only these tests know, long enough"
 # For the proof that runs other tests behind pgbouncer.
 BEHIND_A_POOLER = bool(os.environ.get("BEHIND_A_POOLER"))
 # Whatever happens in these, nothing may be left that must never be there.
-FOLDERS = ("engine", "control", "contracts", "faults", "proofs")
+FOLDERS = ("engine", "control", "contracts", "faults", "proofs", "python", "examples")
 VERIFIED = [Path(__file__).with_name(name) for name in FOLDERS]
 
 

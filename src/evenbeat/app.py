@@ -22,6 +22,7 @@ from evenbeat.control.templates import Templates
 from evenbeat.control.tokens import Tokens
 from evenbeat.control.verify import Report, examine
 from evenbeat.core.defining import JobOptions, define, once_at
+from evenbeat.core.errors import MigrationFailed
 from evenbeat.core.figures import Figures, Lag
 from evenbeat.core.model import Job
 from evenbeat.engine import node, process
@@ -33,6 +34,7 @@ from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.clock import Watch
 from evenbeat.store.database import Database
 
+NOT_OPEN = "open the app before using it: `async with eb`, `eb.worker()` or `await eb.start()`"
 # One each for the claimer, the recorder, the janitor, and those who look after the rest.
 ENGINE_POOL = 6
 
@@ -78,6 +80,8 @@ class Evenbeat(UserCode):
 
         For a function of kind `function` the payload is its keyword arguments.
         """
+        if not self.is_open:
+            raise RuntimeError(NOT_OPEN)
         kind, given = self.call(what, payload)
         job = define(kind, once_at(run_at), payload=given, **options)
         return await self.jobs.add(job, dedupe_key=dedupe_key, connection=connection)
@@ -148,7 +152,14 @@ class Evenbeat(UserCode):
         return self._database is not None
 
     async def __aenter__(self) -> Self:
-        return await self.open()
+        try:
+            await self.open()
+            await self._check_schema()
+        except BaseException:
+            # Its own server may have been started before something else went wrong.
+            await self.close()
+            raise
+        return self
 
     async def __aexit__(
         self,
@@ -161,7 +172,7 @@ class Evenbeat(UserCode):
     @property
     def database(self) -> Database:
         if self._database is None:
-            raise RuntimeError("open the app before using it: `async with Evenbeat() as eb`")
+            raise RuntimeError(NOT_OPEN)
         return self._database
 
     async def start(self, *, migrated: bool = True) -> Self:
@@ -257,6 +268,11 @@ class Evenbeat(UserCode):
     async def verify(self) -> Report:
         """Look for anything in the database that must never be there."""
         return await examine(self.database)
+
+    async def _check_schema(self) -> None:
+        """There must be one; older or newer is let in, since who deploys does so bit by bit."""
+        if not (await self.schema_status()).applied:
+            raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
     async def schema_status(self) -> migrate.Status:
         return await migrate.read_status(self.database)

@@ -20,11 +20,13 @@ Value = TypeVar("Value")
 class Portal:
     """An app for any number of threads: `Portal(eb).jobs.add(…)` is `await eb.jobs.add(…)`.
 
-    The first call opens the app, and the end of the process closes it, as does `close`.
+    The first call opens the app, and the end of the process closes it, as does `close`. With
+    `migrated` it brings the schema up to date first.
     """
 
-    def __init__(self, app: Evenbeat) -> None:
+    def __init__(self, app: Evenbeat, *, migrated: bool = False) -> None:
         self._app = app
+        self._migrated = migrated
         self._forget()
         PORTALS.add(self)
 
@@ -54,7 +56,8 @@ class Portal:
                 self._thread.start()
                 atexit.register(self.close)
             if not self._app.is_open:
-                self._wait_for(self._app.open)
+                migrated = partial(self._app.open, migrated=True)
+                self._wait_for(migrated if self._migrated else self._app.__aenter__)
         return self
 
     def close(self) -> None:

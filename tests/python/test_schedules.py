@@ -225,6 +225,11 @@ async def test_enqueue_takes_a_kind_or_a_function(eb: Evenbeat, clock: Clock) ->
         await eb.enqueue(count, {})
 
 
+async def test_an_app_that_is_not_open_says_how_to_open_it(app: Evenbeat) -> None:
+    with pytest.raises(RuntimeError, match="open the app before using it"):
+        await app.enqueue("echo")
+
+
 async def test_a_start_that_fails_leaves_nothing_open(app: Evenbeat) -> None:
     app.schedule("hourly", name="x" * 300)(report)
     with pytest.raises(InvalidInput, match="name"):

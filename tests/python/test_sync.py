@@ -13,6 +13,9 @@ import pytest
 
 from evenbeat import Evenbeat, Filter, InvalidInput, Portal, State, define
 from evenbeat.config import Settings
+from evenbeat.core.errors import MigrationFailed
+from evenbeat.postgres import EmbeddedServer
+from evenbeat.postgres.database import create_database, drop_database
 from tests.support.processes import Process
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -136,3 +139,22 @@ async def test_with_the_embedded_server_it_is_taken_down_at_the_end(
     assert await process.ended() == 0, process.output
     assert "PostgreSQL stopped" in process.output
     assert "Traceback" not in process.output
+
+
+async def test_a_database_without_a_schema_says_what_to_do(
+    postgres: EmbeddedServer, settings: Settings
+) -> None:
+    create_database("virgin", postgres.url("postgres"))
+    app = Evenbeat(database_url=postgres.url("virgin"))
+    try:
+        with pytest.raises(MigrationFailed, match="run `evenbeat db migrate`"):
+            async with app:
+                pytest.fail("it must not open")
+        assert not app.is_open
+        with pytest.raises(MigrationFailed):
+            await asyncio.to_thread(Portal(app).open)
+        portal = Portal(app, migrated=True)
+        assert (await asyncio.to_thread(portal.enqueue, "echo")).is_new
+        await asyncio.to_thread(portal.close)
+    finally:
+        drop_database("virgin", postgres.url("postgres"))

@@ -6,9 +6,7 @@ import sys
 from evenbeat import Evenbeat, Portal
 
 eb = Evenbeat()
-portal = Portal(eb)
+portal = Portal(eb, migrated="migrated" in sys.argv)
 # Called after whatever was registered later.
 atexit.register(lambda: print("closed" if not eb.is_open else "still open", flush=True))
-if "migrated" in sys.argv:
-    portal.call(eb.open, migrated=True)
 portal.enqueue("echo", {"by": "main"})
