@@ -99,8 +99,10 @@ class Portal:
         async def wait() -> Value:
             return await begin()
 
-        assert self._loop is not None  # noqa: S101 - opened by every caller
-        coming = asyncio.run_coroutine_threadsafe(wait(), self._loop)
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("another thread has closed the portal meanwhile: call again")
+        coming = asyncio.run_coroutine_threadsafe(wait(), loop)
         try:
             return coming.result()
         except KeyboardInterrupt:
