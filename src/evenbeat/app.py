@@ -11,6 +11,7 @@ from evenbeat.control.audit import Audit
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.housekeeping import Housekeeping
+from evenbeat.control.intake import Intake
 from evenbeat.control.jobs import Jobs
 from evenbeat.control.listing import Listing
 from evenbeat.control.maintenance import MaintenanceSwitch
@@ -103,6 +104,7 @@ class Evenbeat:
         self._database = database
         self._watch = Watch(database)
         self.jobs = Jobs(database, self.registry)
+        self.intake = Intake(database, self.jobs)
         self.runs = History(database)
         self.groups = Groups(database)
         self.listing = Listing(database)

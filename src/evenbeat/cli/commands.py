@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, show, tokens
+from evenbeat.cli import db, importing, show, tokens
 from evenbeat.cli.schedule import schedule
 from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(db.app, name="db")
+app.add_typer(importing.app, name="import")
 app.command()(schedule)
 app.command()(verify)
 app.command()(tokens.token)

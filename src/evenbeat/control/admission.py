@@ -134,9 +134,13 @@ class Admission:
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
 
+    async def refuse(self, definition: Definition) -> None:
+        """Raise InvalidInput if it cannot work; nothing is written."""
+        (await self._prepare([definition])).check(definition)
+
     async def check(self, definition: Definition) -> Definition:
         """For a job that exists: refuse what cannot work, and have its lane open."""
-        (await self._prepare([definition])).check(definition)
+        await self.refuse(definition)
         async with self._database.transaction() as session:
             await open_lanes(session, [(definition.kind, definition.runs_on)])
         return replace(definition, timetable=seeded(definition), group=resolved_group(definition))

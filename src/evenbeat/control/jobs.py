@@ -75,6 +75,12 @@ class Jobs:
                 continue
         raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
 
+    async def is_put(self, definition: Definition) -> bool | None:
+        """Whether `put` would change nothing; None: there is no job of this name yet."""
+        await self._admission.refuse(definition)
+        job = definition.name and await jobs.by_name(self._database, definition.name)
+        return await self._admission.is_same(job, definition) if job else None
+
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
         return await jobs.by_uid(self._database, uid, with_deleted=with_deleted)
 

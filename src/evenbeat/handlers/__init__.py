@@ -8,6 +8,7 @@ from evenbeat.handlers.echo import Echo
 from evenbeat.handlers.function import Function
 from evenbeat.handlers.http import Http
 from evenbeat.handlers.outbound import Outbound
+from evenbeat.handlers.program import Program
 
 
 def built_in(settings: Settings, functions: Function) -> Registry:
@@ -19,4 +20,4 @@ def built_in(settings: Settings, functions: Function) -> Registry:
     addresses = Addresses.of_settings(
         settings.allowed_networks, allows_private=settings.allow_private_networks
     )
-    return Registry([Echo(), Http(Outbound(addresses))], known=[Crawl(), functions])
+    return Registry([Echo(), Http(Outbound(addresses))], known=[Crawl(), Program(), functions])
