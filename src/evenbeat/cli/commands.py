@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, importing, show, tokens
+from evenbeat.cli import backups, db, importing, runs, show, tokens
+from evenbeat.cli.doctor import doctor
 from evenbeat.cli.schedule import schedule
 from evenbeat.cli.verify import verify
 from evenbeat.config import Settings, load
@@ -18,10 +19,14 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+db.app.command()(backups.backup)
+db.app.command()(backups.restore)
 app.add_typer(db.app, name="db")
 app.add_typer(importing.app, name="import")
+app.add_typer(runs.app, name="runs")
 app.command()(schedule)
 app.command()(verify)
+app.command()(doctor)
 app.command()(tokens.token)
 app.add_typer(tokens.app, name="tokens")
 

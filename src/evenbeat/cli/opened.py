@@ -20,12 +20,25 @@ def with_app(
     find: Callable[[Settings], Evenbeat] = Evenbeat,
 ) -> Result:
     """Do something with an app whose schema is up to date; `find` it where kinds matter."""
+
+    async def checked(eb: Evenbeat) -> Result:
+        await check_schema(eb)
+        return await work(eb)
+
+    return with_any_schema(checked, data_dir, find=find)
+
+
+def with_any_schema(
+    work: Callable[[Evenbeat], Awaitable[Result]],
+    data_dir: str | None = None,
+    *,
+    find: Callable[[Settings], Evenbeat] = Evenbeat,
+) -> Result:
     settings = load(data_dir=data_dir)
     log.configure(settings)
 
     async def run() -> Result:
         async with find(settings) as eb:
-            await check_schema(eb)
             return await work(eb)
 
     return asyncio.run(run())

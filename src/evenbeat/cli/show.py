@@ -1,6 +1,7 @@
 """How commands show things: tables for people, JSON for programs."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import orjson
 import typer
 from pydantic import SecretStr
 from rich.console import Console
+from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evenbeat.config import Settings
@@ -41,6 +43,26 @@ def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) 
     # One line a row where programs read it: only a terminal has an edge to fold at.
     console = Console()
     (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
+
+
+@contextlib.contextmanager
+def progress(what: str, *, counts_bytes: bool = False) -> Generator[Callable[[str, int], None]]:
+    """Shows on standard error how far something has come, to whoever sits at a terminal.
+
+    Call what is given with what is being done, and how much more of it is.
+    """
+    amount = DownloadColumn() if counts_bytes else TextColumn("{task.completed:,}")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), amount, TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(part: str, count: int) -> None:
+            bar.update(task, description=f"{what} {part}".strip(), advance=count)
+
+        yield advance
 
 
 def settings(settings: Settings, output: Format) -> None:

@@ -1,8 +1,10 @@
 """History as people read it: the runs of a job."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from evenbeat.core.export import EVERY_RUN, ExportedRun, RunFilter
 from evenbeat.core.model import Run
 from evenbeat.store import jobs, runs
 from evenbeat.store.database import Database
@@ -32,6 +34,10 @@ class History:
         )
         total = await runs.count(self._database, job_id, with_skipped=with_skipped)
         return Page(found, total)
+
+    def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:
+        """Every run that is meant, the oldest first, as of one moment; as many as there are."""
+        return runs.export(self._database.url, self._database.clock, chosen)
 
     async def get(self, run_id: int) -> Run:
         """One run, ended or in hand."""

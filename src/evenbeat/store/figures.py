@@ -14,7 +14,7 @@ from evenbeat.core.figures import (
     TableFigures,
 )
 from evenbeat.core.model import State
-from evenbeat.store import nodes
+from evenbeat.store import clock, nodes
 from evenbeat.store.codes import STATES
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
@@ -40,13 +40,23 @@ async def lag(session: Session) -> Lag:
 
 
 async def take(session: Session) -> None:
-    """Everything but the count of jobs: a few bounded statements."""
+    """Everything but the count of jobs, for everyone to read."""
+    await session.execute(SQL["save"], name=CLUSTER, value=await gather(session))
+
+
+async def look(session: Session) -> Figures:
+    """Everything but the count of jobs, as it is at this moment; nothing is written."""
+    return figures_from(await gather(session), await clock.now(session), None)
+
+
+async def gather(session: Session) -> dict[str, Any]:
+    """A few bounded statements."""
     lanes = await session.fetch(SQL["lanes"], most=MOST_COUNTED)
     [letters] = await session.fetch(SQL["dead_letters"], most=MOST_COUNTED)
     totals = await session.fetch(SQL["run_totals"])
     [database] = await session.fetch(SQL["database"])
     tables = await session.fetch(SQL["tables"])
-    value = {
+    return {
         "lanes": [dict(row) for row in lanes],
         "nodes": await nodes.count_live(session),
         "dead_letters": dict(letters),
@@ -54,7 +64,6 @@ async def take(session: Session) -> None:
         "database": dict(database),
         "tables": [dict(row) for row in tables],
     }
-    await session.execute(SQL["save"], name=CLUSTER, value=value)
 
 
 async def count_jobs(session: Session) -> int:
@@ -71,10 +80,16 @@ async def read(session: Session) -> Figures | None:
     rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
     if CLUSTER not in rows:
         return None
-    taken: dict[str, Any] = rows[CLUSTER]["value"]
-    counted_at, jobs = counted_from(rows.get(JOBS))
+    cluster = rows[CLUSTER]
+    return figures_from(cluster["value"], cluster["taken_at"], rows.get(JOBS))
+
+
+def figures_from(
+    taken: dict[str, Any], taken_at: datetime, counted: asyncpg.Record | None
+) -> Figures:
+    counted_at, jobs = counted_from(counted)
     return Figures(
-        taken_at=rows[CLUSTER]["taken_at"],
+        taken_at=taken_at,
         lanes=tuple(lane_from(lane) for lane in taken["lanes"]),
         live_nodes=taken["nodes"],
         open_dead_letters=taken["dead_letters"]["count"],

@@ -132,16 +132,23 @@ async def read_status(session: Session, known: Sequence[Migration] | None = None
 
 async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Migration]:
     """Apply whatever is pending, and say what that was."""
-    done: list[Migration] = []
     connection = await connect(url, is_patient=True)
     try:
         session = Session(connection, "database")
         await refuse_old_server(session)
-        while step := await apply_next(connection, session, known):
-            log.get_logger().info(log.MIGRATED, migration=str(step))
-            done.append(step)
+        return await apply_all(connection, session, known)
     finally:
         await connection.close()
+
+
+async def apply_all(
+    connection: Any, session: Session, known: Sequence[Migration] | None = None
+) -> list[Migration]:
+    """Whatever is pending of these, or of all; part of the transaction that is under way."""
+    done: list[Migration] = []
+    while step := await apply_next(connection, session, known):
+        log.get_logger().info(log.MIGRATED, migration=str(step))
+        done.append(step)
     return done
 
 

@@ -12,7 +12,7 @@ from evenbeat.core.model import Cause, Policy
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.availability import availability
 from evenbeat.store.codes import CAUSES
-from evenbeat.store.database import Database, Session, connect
+from evenbeat.store.database import Database, Session, moment
 from evenbeat.store.statements import load
 
 SQL = load("verify")
@@ -107,13 +107,8 @@ class Snapshot:
 
 @contextlib.asynccontextmanager
 async def snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
-    """On a connection of its own, that has all the time it needs and writes nothing."""
-    connection = await connect(database.route, is_patient=True)
-    try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            yield Snapshot(connection, database.clock, grace)
-    finally:
-        await connection.close()
+    async with moment(database.route) as connection:
+        yield Snapshot(connection, database.clock, grace)
 
 
 def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:

@@ -23,6 +23,19 @@ from evenbeat.run_all
 where run_all.job_id = :job_id
   and (:with_skipped::boolean or run_all.state <> 'k');
 
+-- name: export
+-- Runs of all jobs, the oldest first, those in hand and those of removed jobs included.
+select
+    :shown, job.uid as job_uid, job.name as job_name, job.kind
+from evenbeat.run_all
+left join evenbeat.job on job.id = run_all.job_id
+left join evenbeat.node on node.id = run_all.node_id
+where (:job_uid::uuid is null or job.uid = :job_uid)
+  and (:since::timestamptz is null or run_all.started_at >= :since)
+  and (:until::timestamptz is null or run_all.started_at < :until)
+  and (:states::"char"[] is null or run_all.state = any (:states))
+order by run_all.id;
+
 -- name: by_id
 -- One that has ended, or one in hand. A job that was removed may have left its runs behind.
 select
