@@ -124,18 +124,22 @@ def settings_that_clash(settings: Settings) -> Iterator[Finding]:
 
 
 async def difference_of_clocks(database: Database) -> list[Finding]:
-    """Schedules go by the database's clock; tokens and log lines by this machine's."""
     if database.clock != "database":
         return []
     before = datetime.now(UTC)
     told = await clock.now(database)
-    after = datetime.now(UTC)
-    # Told somewhere in between: what the way took is nobody's fault.
+    return list(clocks_apart(before, told, datetime.now(UTC)))
+
+
+def clocks_apart(before: datetime, told: datetime, after: datetime) -> Iterator[Finding]:
+    """Schedules go by the database's clock; tokens and log lines by this machine's.
+
+    It was told somewhere between our two instants: what the way took is nobody's fault.
+    """
     apart = max(before - told, told - after)
-    if apart <= CLOCKS_APART:
-        return []
-    what = f"this machine's and the database's are {rounded(apart)} apart"
-    return [Finding("clock", what, "synchronise both by NTP: tokens and log lines go by ours")]
+    if apart > CLOCKS_APART:
+        what = f"this machine's and the database's are {rounded(apart)} apart"
+        yield Finding("clock", what, "synchronise both by NTP: tokens and log lines go by ours")
 
 
 async def broken_rules(database: Database) -> list[Finding]:
