@@ -90,4 +90,9 @@ def opened(to: Path | None) -> Generator[IO[bytes]]:
     except OSError as error:
         raise InvalidInput(str(to), f"cannot be written: {error.strerror}") from None
     with os.fdopen(descriptor, "wb") as file:
-        yield file
+        try:
+            yield file
+        except BaseException:
+            # Half of a history looks like a whole one.
+            to.unlink(missing_ok=True)
+            raise
