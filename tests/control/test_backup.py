@@ -88,7 +88,6 @@ async def full(database: Database, settings: Settings) -> Database:
     async with database.connection() as connection:
         await connection.execute(WORLD)
         await connection.execute(REST.replace("ACTOR", "me").replace("ERROR", HARD))
-        await connection.execute("update evenbeat.node set alive_until = '2020-01-01' where id = 1")
     async with Evenbeat(settings) as eb:
         await eb.tokens.issue(name="x", role=Role.VIEWER, lifetime=timedelta(days=1), issued_by="y")
     return database
