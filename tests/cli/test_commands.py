@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_without_a_command_the_help_is_shown(evenbeat) -> None:
 def test_the_version_is_the_packages(evenbeat) -> None:
     ended = evenbeat("--version")
     assert (ended.returncode, ended.stdout) == (0, f"evenbeat {version('evenbeat')}\n")
+
+
+def test_a_command_that_needs_no_scheduler_does_not_wait_for_it_to_load() -> None:
+    called = "from evenbeat.cli.commands import app; app(['schedule', 'every 1h'])"
+    listed = f"import sys\ntry: {called}\nfinally: print(*sys.modules, sep='\\n')"
+    ended = subprocess.run(
+        [sys.executable, "-c", listed], capture_output=True, text=True, check=True
+    )
+    loaded = ended.stdout.splitlines()
+    assert "evenbeat.cli.schedule" in loaded
+    assert "evenbeat.app" not in loaded
+
+
+def test_a_shell_completes_every_command(evenbeat) -> None:
+    asked = {"_EVENBEAT_COMPLETE": "complete_bash", "COMP_WORDS": "evenbeat to", "COMP_CWORD": "1"}
+    assert evenbeat(**asked).stdout.split() == ["token", "tokens"]
 
 
 INTERRUPTED = """

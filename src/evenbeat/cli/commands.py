@@ -7,22 +7,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import db, show, tokens
-from evenbeat.cli.schedule import schedule
-from evenbeat.cli.verify import verify
+from evenbeat.cli import show
+from evenbeat.cli.verbs import Verb, group_of
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
+VERBS = {
+    "db": Verb("db"),
+    "schedule": Verb("schedule", "schedule"),
+    "verify": Verb("verify", "verify"),
+    "token": Verb("tokens", "token"),
+    "tokens": Verb("tokens"),
+}
+
 app = typer.Typer(
+    cls=group_of(VERBS),
     help="Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on beat.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(db.app, name="db")
-app.command()(schedule)
-app.command()(verify)
-app.command()(tokens.token)
-app.add_typer(tokens.app, name="tokens")
 
 
 def main() -> None:
