@@ -51,11 +51,7 @@ async def verify(database: Database, *, grace: timedelta = GRACE) -> list[Breach
 async def examine(database: Database, *, grace: timedelta = GRACE) -> Report:
     """Look at one moment of the database; the dead may have gone unnoticed for `grace`."""
     async with snapshot(database, grace) as seen:
-        found = [
-            Breach(rule, detail)
-            for rule in RULES
-            for detail in await seen.breaches(rule, MOST_BREACHES)
-        ]
+        found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
         lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await lost_beats(seen)]
         return Report(await seen.scope(), (*found, *lost))
 

@@ -95,6 +95,17 @@ def variants(file: str, name: str, slot: str) -> dict[str, Statement]:
     }
 
 
+@cache
+def joined(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
+    """Several statements of a file as one: each put in where the fragment `by` says `:found`."""
+    statements, fragments = sections(read(file))
+    parts = (
+        filled_in(fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")})
+        for name in names
+    )
+    return statement(by, filled_in(f"\n{word}\n".join(parts), fragments))
+
+
 def read(file: str) -> str:
     path = resources.files("evenbeat.store") / "sql" / f"{file}.sql"
     return path.read_text(encoding="utf-8")

@@ -10,14 +10,15 @@ from typing import Any
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.model import Cause, Policy
 from evenbeat.core.timetable import Timetable
-from evenbeat.store.availability import availability
 from evenbeat.store.codes import CAUSES
 from evenbeat.store.database import Database, Session, connect
-from evenbeat.store.statements import load
+from evenbeat.store.statements import joined, load
 
 SQL = load("verify")
 HELPERS = ("scope", "recurring", "accounts")
 RULES = tuple(name for name in SQL if name not in HELPERS)
+# One by one, most of the time went to asking.
+ALL_AT_ONCE = joined("verify", RULES, by="of_one_rule", word="union all")
 # Jobs whose history is read at once, and how much of it: bounds of memory, not of what is told.
 JOBS_AT_ONCE = 100
 NEWEST = 10_000
@@ -65,8 +66,6 @@ class Snapshot:
     """One moment of the whole database, however long it takes to look at it."""
 
     def __init__(self, connection: Any, clock: str, grace: timedelta) -> None:
-        self._connection: Any = connection
-        self._clock = clock
         self._session = Session(connection, clock)
         self._given: dict[str, Any] = {
             "slack": SLACK,
@@ -79,13 +78,10 @@ class Snapshot:
         row = await self._session.fetch_row(SQL["scope"])
         return Scope(*(row or (0, 0)))
 
-    async def breaches(self, rule: str, most: int) -> list[str]:
-        """What breaks the rule, up to so many."""
-        statement = SQL[rule]
-        values = [self._given[name] for name in statement.parameters]
-        with availability():
-            cursor = await self._connection.cursor(statement.text(self._clock), *values)
-            return [row["breach"] for row in await cursor.fetch(most)]
+    async def breaches(self, most: int) -> list[tuple[str, str]]:
+        """The rules that are broken and what breaks them, up to so many of each."""
+        rows = await self._session.fetch(ALL_AT_ONCE, most=most, **self._given)
+        return [(row["rule"], row["breach"]) for row in rows]
 
     async def accounts(self) -> AsyncIterator[Account]:
         """The recurring jobs whose beats follow from their timetable alone, a few at a time."""

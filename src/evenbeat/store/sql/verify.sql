@@ -5,6 +5,15 @@
 -- oldest run that is kept. :slack is for instants of two statements: statement_timestamp() is
 -- taken a moment before the snapshot is, so that a claim may see a run end that ended after it.
 
+-- fragment: of_one_rule
+(
+    select :name as rule, broken.breach
+    from (
+        :found
+    ) as broken
+    limit :most
+)
+
 -- name: every_job_has_a_pulse
 select format('job %s: has no pulse', job.id) as breach
 from evenbeat.job
