@@ -13,6 +13,14 @@ from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
 VERBS = {
+    "status": Verb("status", "status"),
+    "jobs": Verb("jobs"),
+    "runs": Verb("history"),
+    "explain": Verb("explain", "explain"),
+    "nodes": Verb("nodes"),
+    "templates": Verb("templates"),
+    "maintenance": Verb("maintenance"),
+    "audit": Verb("audit"),
     "db": Verb("db"),
     "schedule": Verb("schedule", "schedule"),
     "verify": Verb("verify", "verify"),

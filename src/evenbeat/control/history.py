@@ -1,11 +1,13 @@
 """History as people read it: the runs of a job."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from evenbeat.core.model import Run
+from evenbeat.core.model import Run, RunState
 from evenbeat.store import jobs, runs
 from evenbeat.store.database import Database
+from evenbeat.store.runs import ListedRun, StoredLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,14 @@ class Page:
 
     runs: list[Run]
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPage:
+    """Some runs, newest first; `older_than` asks for the next page, None is the last one."""
+
+    runs: list[ListedRun]
+    older_than: int | None
 
 
 class History:
@@ -36,3 +46,23 @@ class History:
     async def get(self, run_id: int) -> Run:
         """One run, ended or in hand."""
         return await runs.by_id(self._database, run_id)
+
+    async def newest(
+        self,
+        *,
+        job: UUID | None = None,
+        states: Collection[RunState] | None = None,
+        older_than: int | None = None,
+        limit: int = 50,
+    ) -> NewestPage:
+        """Of all jobs, or of one, deleted or not."""
+        job_id = None if job is None else await jobs.id_of(self._database, job)
+        found = await runs.newest(
+            self._database, job_id=job_id, states=states, older_than=older_than, limit=limit + 1
+        )
+        shown = found[:limit]
+        return NewestPage(shown, shown[-1].run.id if len(found) > limit else None)
+
+    async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLine]:
+        """What a run said, in its order; `after` is the last line that is known already."""
+        return await runs.lines(self._database, run_id, after=after, limit=limit)

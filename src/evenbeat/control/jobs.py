@@ -12,6 +12,7 @@ from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.explain import Circumstances, explain
 from evenbeat.core.filters import Filter
+from evenbeat.core.ids import read_uid
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Job
 from evenbeat.core.registry import Registry
@@ -77,6 +78,16 @@ class Jobs:
 
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
         return await jobs.by_uid(self._database, uid, with_deleted=with_deleted)
+
+    async def find(self, name_or_id: str) -> Job:
+        """As people call it; a text that is an id is never taken for a name."""
+        uid = read_uid(name_or_id)
+        if uid is not None:
+            return await self.get(uid)
+        job = await jobs.by_name(self._database, name_or_id)
+        if job is None:
+            raise NotFound(f"no job is named {name_or_id!r}")
+        return job
 
     async def explain(self, uid: UUID) -> str:
         """Where it stands and what comes next: in a sentence or two."""

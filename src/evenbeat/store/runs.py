@@ -1,18 +1,39 @@
 """Runs: the history of a job, newest first."""
 
-from datetime import timedelta
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import asyncpg
 
 from evenbeat.core.errors import NotFound
 from evenbeat.core.ids import run_uid
-from evenbeat.core.model import ErrorClass, Run
-from evenbeat.store.codes import CAUSES, RUN_STATES
+from evenbeat.core.model import ErrorClass, Run, RunState
+from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, RUN_STATES
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
 SQL = load("runs")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in a list of many jobs' runs, with what its job is called."""
+
+    run: Run
+    job_name: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLine:
+    """What a run said, as it is kept; a later line has a larger id."""
+
+    id: int
+    at: datetime
+    level: str
+    message: str
 
 
 async def page(
@@ -39,6 +60,29 @@ async def by_id(session: Session, run_id: int) -> Run:
     if row is None:
         raise NotFound(f"no run {run_uid(run_id)}")
     return run_from(row, row["job_uid"])
+
+
+async def newest(
+    session: Session,
+    *,
+    job_id: int | None,
+    states: Collection[RunState] | None,
+    older_than: int | None,
+    limit: int,
+) -> list[ListedRun]:
+    rows = await session.fetch(
+        SQL["newest"],
+        job_id=job_id,
+        states=None if states is None else [CODE_OF_RUN_STATE[state] for state in states],
+        older_than=older_than,
+        limit=limit,
+    )
+    return [ListedRun(run_from(row, row["job_uid"]), row["job_name"], row["kind"]) for row in rows]
+
+
+async def lines(session: Session, run_id: int, *, after: int, limit: int) -> list[StoredLine]:
+    rows = await session.fetch(SQL["lines"], run_id=run_id, after=after, limit=limit)
+    return [StoredLine(row["id"], row["at"], row["level"], row["message"]) for row in rows]
 
 
 def run_from(row: asyncpg.Record, job_uid: UUID) -> Run:

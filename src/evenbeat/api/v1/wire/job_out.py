@@ -139,14 +139,14 @@ class ExplanationOut(BaseModel):
     explanation: str
 
 
-def next_beats(job: Job, now: datetime) -> tuple[datetime, ...]:
+def next_beats(job: Job, now: datetime, count: int = BEATS_SHOWN) -> tuple[datetime, ...]:
     """The beats to come, as far as the state lets them come."""
     cursor = job.pulse.next_beat_at
     if cursor is None or job.pulse.resting in (State.PAUSED, State.DISABLED):
         return ()
     timetable = job.definition.timetable
     so_far = job.pulse.runs_so_far
-    following = timetable.next_beats(max(cursor, now), BEATS_SHOWN - 1, so_far + 1)
+    following = timetable.next_beats(max(cursor, now), count - 1, so_far + 1)
     return (cursor, *following)
 
 
