@@ -70,6 +70,7 @@ HELP = {
 # What they end cannot be brought back as it was.
 DESTRUCTIVE = (Action.CANCEL, Action.RELEASE, Action.DELETE)
 MOST_SHOWN = 20
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,30 @@ def wish_for(
 
 
 def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
-    agreed = agree(with_app(wish.look, data_dir), wish) if wish.needs_consent else None
+    agreed = None
+    if wish.needs_consent:
+        found = with_app(wish.look, data_dir)
+        if found.refused and not wish.skip_refused:
+            # Nothing would be done, so there is nothing to agree to.
+            conclude(found, wish, output)
+            return
+        agreed = agree(found, wish)
     with show.progress(f"{wish.action.capitalize()} …"):
         tally = with_app(lambda eb: wish.act(eb, agreed), data_dir)
+    conclude(tally, wish, output)
+
+
+def agree(found: Tally, wish: Wish) -> Filter | None:
+    """Those that somebody agrees to; what comes to match meanwhile was not asked about."""
+    if not found.changed:
+        return None
+    are_named = 0 < len(wish.names) <= MOST_NAMED
+    who = ", ".join(wish.names) if are_named else show.count(len(found.changed), "job")
+    typer.confirm(f"{wish.action.capitalize()} {who}?", abort=True, err=True)
+    return Filter(uids=frozenset(found.changed))
+
+
+def conclude(tally: Tally, wish: Wish, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.actions import BulkOut
 
@@ -132,18 +154,8 @@ def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
         tell(tally, wish)
     # As it would end without --dry-run.
     if tally.refused and not wish.skip_refused:
+        typer.echo("Nothing is done while one refuses: --skip-refused leaves them out.", err=True)
         raise typer.Exit(1)
-
-
-def agree(found: Tally, wish: Wish) -> Filter | None:
-    """Those that somebody agrees to; what comes to match meanwhile was not asked about."""
-    if not found.changed:
-        return None
-    left_out = f", leaving out {len(found.refused)} that refuse" if found.refused else ""
-    asked = f"{wish.action.capitalize()} {show.count(len(found.changed), 'job')}{left_out}?"
-    typer.confirm(asked, abort=True, err=True)
-    refused = () if wish.skip_refused else (each.uid for each in found.refused)
-    return Filter(uids=frozenset([*found.changed, *refused]))
 
 
 def tell(tally: Tally, wish: Wish) -> None:

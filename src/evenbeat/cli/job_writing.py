@@ -157,7 +157,9 @@ def edit(
     version: Annotated[
         int | None, typer.Option(help="Only if it still is at this version.")
     ] = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be changed.")
+    ] = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
