@@ -67,25 +67,25 @@ def add(
             raise typer.BadParameter("many jobs say everything themselves", param_hint="--file")
         add_many(cast("list[Any]", found), dry_run, data_dir, output)
         return
-    with written.told_by_field():
-        job_in = JobIn.model_validate(written.fields_of(found) | options)
     if put and dry_run:
         raise typer.BadParameter("goes without --put", param_hint="--dry-run")
-
-    async def work(eb: Evenbeat) -> tuple[Job, datetime]:
-        if put:
-            return await eb.jobs.put(job_in.to_core(), by=me()), await eb.now()
-        async with undone(eb, dry_run) as connection:
-            job = await eb.jobs.add(
-                job_in.to_core(), dedupe_key=job_in.dedupe_key, connection=connection, by=me()
-            )
-        return job, await eb.now()
-
-    job, now = with_app(work, data_dir, find=find_app)
+    with written.told_by_field():
+        job_in = JobIn.model_validate(written.fields_of(found) | options)
+    job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
     if output is show.Format.JSON:
         show.json(JobOut.from_core(job, now).model_dump(mode="json") | {"dry_run": dry_run})
     else:
         tell_added(job, now, dry_run=dry_run)
+
+
+async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
+    if put:
+        return await eb.jobs.put(job_in.to_core(), by=me()), await eb.now()
+    async with undone(eb, dry_run) as connection:
+        job = await eb.jobs.add(
+            job_in.to_core(), dedupe_key=job_in.dedupe_key, connection=connection, by=me()
+        )
+    return job, await eb.now()
 
 
 def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.Format) -> None:
