@@ -132,6 +132,34 @@ async def test_whoever_waits_is_told_why_nothing_happens(
     assert await process.ended() == 0
 
 
+async def test_a_run_that_is_called_off_is_not_waited_for(
+    desk: Desk, start: Callable[..., Process]
+) -> None:
+    job = await desk.jobs.add(due("every 1d", name="report"))
+    process = start("jobs", "run", "report", "--follow")
+    await process.says("starts any moment now")
+    await desk.jobs.pause(job.uid)
+    assert await process.ended() == 1
+    assert "evenbeat: the run was called off. Paused" in process.output
+
+
+async def test_a_run_that_is_handed_back_is_followed_to_where_it_begins_again(
+    desk: Desk, start: Callable[..., Process]
+) -> None:
+    job = await desk.jobs.add(due("every 1d", name="report"))
+    process = start("jobs", "run", "report", "--follow")
+    await process.says("starts any moment now")
+    first = await desk.start(job)
+    await says(desk, first, "the first node speaks")
+    await process.says("the first node speaks")
+    await desk.jobs.release(job.uid)
+    second = await desk.start(job)
+    await says(desk, second, "and now the second")
+    await process.says("and now the second")
+    await desk.end(second)
+    assert await process.ended() == 0
+
+
 async def test_only_one_job_is_followed(desk: Desk, call: Call) -> None:
     for name in ("a", "b"):
         await desk.jobs.add(due("every 1d", name=name))

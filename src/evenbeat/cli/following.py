@@ -8,11 +8,14 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import me, with_app
-from evenbeat.core.model import Cause, ErrorClass, Job, Run, RunState
+from evenbeat.core.errors import Conflict
+from evenbeat.core.model import Cause, ErrorClass, Job, Run, RunState, State
 from evenbeat.store.runs import StoredLine
 
 # Asked of one row by its key: quick enough for people, and nothing to the database.
 LOOK_EVERY = 0.2
+# Beats that go before it in the meantime are fewer.
+NEWEST = 20
 
 
 def run_and_follow(name: str, data_dir: str | None, output: show.Format) -> None:
@@ -21,8 +24,14 @@ def run_and_follow(name: str, data_dir: str | None, output: show.Format) -> None
     async def work(eb: Evenbeat) -> Run:
         before = await eb.jobs.find(name)
         job = await eb.jobs.run(before.uid, by=me())
-        run = await begun(eb, job, before.pulse.run_number)
-        return await followed(eb, run, output)
+        typer.echo(await eb.jobs.explain(job.uid), err=True)
+        last = before.pulse.run_number
+        while True:
+            run = await followed(eb, await begun(eb, job, last), output)
+            if run.error_class is not ErrorClass.HANDED_BACK:
+                return run
+            # Its node was stopped, and it begins again elsewhere.
+            last = run.number
 
     end_as(with_app(work, data_dir), output)
 
@@ -36,18 +45,19 @@ def follow(run_id: int, data_dir: str | None, output: show.Format) -> None:
     end_as(with_app(work, data_dir), output)
 
 
-async def begun(eb: Evenbeat, job: Job, after: int) -> Run:
+async def begun(eb: Evenbeat, asked: Job, last: int) -> Run:
     """The run that was asked for: by hand, or the retry that came forward instead."""
-    by_hand = job.pulse.manual_at is not None
-    typer.echo(await eb.jobs.explain(job.uid), err=True)
+    by_hand = asked.pulse.manual_at is not None
     while True:
-        page = await eb.runs.of_job(job.uid, limit=20, with_skipped=False)
+        # Looked at before its runs: one that began meanwhile is among them.
+        job = await eb.jobs.get(asked.uid)
+        page = await eb.runs.of_job(job.uid, limit=NEWEST, with_skipped=False)
         for run in reversed(page.runs):
-            is_asked_for = run.cause is Cause.MANUAL or not by_hand
-            # Its node was stopped: it begins again elsewhere.
-            is_over_for_nothing = run.error_class is ErrorClass.HANDED_BACK
-            if run.number > after and is_asked_for and not is_over_for_nothing:
+            if run.number > last and (run.cause is Cause.MANUAL or not by_hand):
                 return run
+        awaited = job.pulse.manual_at if by_hand else job.pulse.retry_at
+        if awaited is None and job.pulse.state is not State.RUNNING:
+            raise Conflict(f"the run was called off. {await eb.jobs.explain(job.uid)}")
         await asyncio.sleep(LOOK_EVERY)
 
 

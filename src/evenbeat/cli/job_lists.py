@@ -1,17 +1,16 @@
 """`evenbeat jobs list`, `show`, `next` and `versions`: jobs as they are."""
 
-import asyncio
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.console import Console
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
 from evenbeat.cli.opened import DataDir, with_app
+from evenbeat.cli.watching import Watch, look_or_watch
 from evenbeat.control.listing import JobPage
 from evenbeat.core.model import Job, Run
 from evenbeat.core.statistics import Health
@@ -21,7 +20,6 @@ from evenbeat.store.jobs import Unreadable
 COLUMNS = ("job", "kind", "state", "schedule", "next_run", "last_run", "ok", "failed")
 RUN_COLUMNS = ("number", "state", "cause", "started_at", "took", "error")
 RUNS_SHOWN = 5
-WATCH_EVERY = 2.0
 
 
 class Sort(StrEnum):
@@ -61,9 +59,7 @@ def list_jobs(
     reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
     offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show them again every two seconds, until Ctrl-C.")
-    ] = False,
+    watch: Watch = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
@@ -71,8 +67,6 @@ def list_jobs(
 
     Example: evenbeat jobs list --state failed --sort last-run
     """
-    if watch and output is show.Format.JSON:
-        raise typer.BadParameter("goes with tables only", param_hint="--watch")
     matching = chosen.chosen_by(state, kind, group, label, search)
     is_down = (sort in DOWNWARDS) is not reverse
     order = f"{ORDERS[sort]}_{'desc' if is_down else 'asc'}"
@@ -81,13 +75,7 @@ def list_jobs(
         page = await eb.listing.page(matching, order=order, limit=limit, offset=offset)
         tell_page(page, await eb.now(), offset, output)
 
-    async def keep_looking(eb: Evenbeat) -> None:
-        while True:
-            Console().clear()
-            await look(eb)
-            await asyncio.sleep(WATCH_EVERY)
-
-    with_app(keep_looking if watch else look, data_dir)
+    look_or_watch(look, watch, data_dir, output)
 
 
 def tell_page(page: JobPage, now: datetime, offset: int, output: show.Format) -> None:

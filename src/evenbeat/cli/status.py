@@ -8,7 +8,8 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.maintenance import in_words
-from evenbeat.cli.opened import DataDir, with_app
+from evenbeat.cli.opened import DataDir
+from evenbeat.cli.watching import Watch, look_or_watch
 from evenbeat.core.durations import coarse
 from evenbeat.core.figures import Lag
 from evenbeat.core.statistics import Overview
@@ -26,23 +27,24 @@ class Screen:
     maintenance: Maintenance | None
 
 
-def status(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+def status(
+    watch: Watch = False, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+) -> None:
     """Show how everything is: jobs by state, lag, nodes, runs, dead letters.
 
-    Example: evenbeat status
+    Example: evenbeat status --watch
     """
 
-    async def work(eb: Evenbeat) -> Screen:
+    async def look(eb: Evenbeat) -> None:
         nodes = [node for node in await eb.nodes.all() if node.is_alive]
-        return Screen(
-            await eb.statistics.of_all(), await eb.lag(), nodes, await eb.maintenance.status()
-        )
+        overview, lag = await eb.statistics.of_all(), await eb.lag()
+        screen = Screen(overview, lag, nodes, await eb.maintenance.status())
+        if output is show.Format.JSON:
+            show.json(as_object(screen))
+        else:
+            tell(screen)
 
-    screen = with_app(work, data_dir)
-    if output is show.Format.JSON:
-        show.json(as_object(screen))
-    else:
-        tell(screen)
+    look_or_watch(look, watch, data_dir, output)
 
 
 def as_object(screen: Screen) -> dict[str, Any]:
