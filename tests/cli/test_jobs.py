@@ -1,5 +1,6 @@
 """`evenbeat jobs`: what is added, shown and changed is what is in the database, and audited."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -335,7 +336,31 @@ class TestActions:
 
     async def test_what_ends_nothing_does_not_ask(self, desk: Desk, call: Call) -> None:
         await desk.add(due(name="report"))
-        assert (await call("jobs", "pause", "report")).out == "Paused report.\n"
+        said = await call("jobs", "pause", "report")
+        assert (said.out, said.err) == ("Paused report.\n", "")
+
+    async def test_the_log_tells_of_it_where_that_is_asked_for(
+        self, desk: Desk, call: Call, environ: dict[str, str]
+    ) -> None:
+        await desk.add(due(name="report"))
+        environ["EVENBEAT_LOG_LEVEL"] = "info"
+        said = await call("jobs", "pause", "report")
+        assert said.out == "Paused report.\n"
+        assert "Job changed" in said.err
+
+    async def test_what_comes_to_match_after_the_question_is_left_alone(
+        self, desk: Desk, call: Call, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await desk.add(due(name="asked about"))
+        loop = asyncio.get_running_loop()
+
+        def agree(*_: object, **__: object) -> bool:
+            adding = asyncio.run_coroutine_threadsafe(desk.add(due(name="later")), loop)
+            return adding.result() is not None
+
+        monkeypatch.setattr("typer.confirm", agree)
+        assert (await call("jobs", "delete", "--all", *JSON)).json["changed"] == 1
+        assert (await stored(desk, "later")).pulse.state is State.SCHEDULED
 
     async def test_many_are_chosen_by_what_they_have_in_common(
         self, desk: Desk, call: Call
