@@ -225,6 +225,14 @@ class TestShow:
         shown = (await call("explain", job.uid, *JSON)).json
         assert (shown["state"], shown["explanation"][:6]) == ("paused", "Paused")
 
+    async def test_the_attempts_of_a_run_by_hand_are_counted_for_themselves(
+        self, desk: Desk, call: Call
+    ) -> None:
+        job = await desk.jobs.add(due("every 1d", name="report"))
+        await desk.jobs.run(job.uid)
+        await desk.start(job)
+        assert "attempt 1 of 3" in (await call("explain", "report")).out
+
     @pytest.mark.parametrize("command", ["show", "next", "versions", "edit", "restore", "run"])
     async def test_a_job_that_is_not_there_is_one_clear_line(
         self, desk: Desk, call: Call, command: str
@@ -389,6 +397,18 @@ class TestActions:
         assert (await stored(desk, "good")).pulse.state is State.SCHEDULED
         said = await call("jobs", "pause", "--kind", "echo", "--skip-refused", "--yes", *JSON)
         assert (said.json["changed"], refusals(said)) == (1, ["over"])
+
+    async def test_whoever_is_asked_hears_who_was_left_out_as_well(
+        self, desk: Desk, call: Call
+    ) -> None:
+        await desk.finish(await desk.add(due("now", name="over")))
+        await desk.add(due(name="good"))
+        said = await call("jobs", "pause", "--all", "--skip-refused", typed="y\n")
+        assert "Pause 1 job?" in said.err
+        assert said.out.splitlines()[-2] == "Paused 1 job."
+        assert said.out.splitlines()[-1].startswith("Refused: over: ")
+        again = await call("jobs", "pause", "--all", "--skip-refused")
+        assert again.code == 0, "there was nothing to ask about"
 
     async def test_nothing_is_done_to_jobs_that_nobody_named(self, desk: Desk, call: Call) -> None:
         await desk.add(due(name="report"))

@@ -121,6 +121,7 @@ async def test_templates_are_listed_shown_and_deleted(
     assert "says hello" in (await call("templates", "show", "hello")).out
     assert "--file: is not JSON" in (await call(*put, "-", typed="{")).err
     assert (await call(*put, "-", typed="{}")).err.startswith("evenbeat: job: ")
+    assert (await call(*put, "-", typed="[]")).err.startswith("evenbeat: --file: ")
     assert (await call("templates", "delete", "hello", typed="n\n")).code == 1
     assert len((await call("templates", "list", *JSON)).json) == 1
     assert (await call("templates", "delete", "hello", "--yes", *JSON)).json == listed

@@ -1,7 +1,7 @@
 """`evenbeat jobs run`, `pause`, `cancel` and the others: what people do to jobs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -122,26 +122,25 @@ def wish_for(
 
 
 def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
-    agreed = None
+    agreed, left_out = None, ()
     if wish.needs_consent:
         found = with_app(wish.look, data_dir)
         if found.refused and not wish.skip_refused:
             # Nothing would be done, so there is nothing to agree to.
             conclude(found, wish, output)
             return
-        agreed = agree(found, wish)
+        agreed, left_out = agree(found, wish), found.refused
     with show.progress(f"{wish.action.capitalize()} …"):
         tally = with_app(lambda eb: wish.act(eb, agreed), data_dir)
-    conclude(tally, wish, output)
+    conclude(replace(tally, refused=(*left_out, *tally.refused)), wish, output)
 
 
-def agree(found: Tally, wish: Wish) -> Filter | None:
+def agree(found: Tally, wish: Wish) -> Filter:
     """Those that somebody agrees to; what comes to match meanwhile was not asked about."""
-    if not found.changed:
-        return None
-    are_named = 0 < len(wish.names) <= MOST_NAMED
-    who = ", ".join(wish.names) if are_named else show.count(len(found.changed), "job")
-    typer.confirm(f"{wish.action.capitalize()} {who}?", abort=True, err=True)
+    if found.changed:
+        are_named = 0 < len(wish.names) <= MOST_NAMED
+        who = ", ".join(wish.names) if are_named else show.count(len(found.changed), "job")
+        typer.confirm(f"{wish.action.capitalize()} {who}?", abort=True, err=True)
     return Filter(uids=frozenset(found.changed))
 
 

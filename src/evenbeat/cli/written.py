@@ -54,7 +54,6 @@ File = Annotated[
 # The options that say when, and the schedules they stand for.
 WHEN = {"every": "every", "cron": "cron", "daily": "daily", "weekly": "weekly", "at": "once"}
 WITH_ZONE = ("cron", "daily", "weekly")
-LARGEST_FILE = 64 * 1024 * 1024
 
 
 def job_object(given: dict[str, Any]) -> dict[str, Any]:
@@ -97,18 +96,17 @@ def schedule_of(said: dict[str, Any]) -> str | dict[str, Any] | None:
 
 def read_json(text: str, option: str) -> Any:
     """JSON as it stands, of `@file`, or of standard input."""
-    if text == "-":
-        return parse(sys.stdin.buffer.read(LARGEST_FILE), option)
-    return read_file(text[1:], option) if text.startswith("@") else parse(text.encode(), option)
+    if text == "-" or text.startswith("@"):
+        return read_file(text.removeprefix("@"), option)
+    return parse(text.encode(), option)
 
 
 def read_file(file: str, option: str) -> Any:
-    if file == "-":
-        return parse(sys.stdin.buffer.read(LARGEST_FILE), option)
     try:
-        return parse(Path(file).read_bytes(), option)
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InvalidInput(option, f"{file} cannot be read: {error.strerror}") from None
+    return parse(data, option)
 
 
 def parse(data: bytes, option: str) -> Any:
@@ -130,7 +128,9 @@ def told_by_field() -> Generator[None]:
     try:
         yield
     except ValidationError as error:
-        faults = [field_error({**fault, "loc": ("", *fault["loc"])}) for fault in error.errors()]
+        faults = [
+            field_error({**fault, "loc": ("--file", *fault["loc"])}) for fault in error.errors()
+        ]
         raise refused(faults) from None
     except RequestValidationError as error:
         raise refused([field_error(fault) for fault in error.errors()]) from None

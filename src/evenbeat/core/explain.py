@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from evenbeat.core.catchup import OVERDUE
 from evenbeat.core.durations import coarse, describe_duration
-from evenbeat.core.model import AfterFailure, Job, State
+from evenbeat.core.model import AfterFailure, Cause, Job, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def _running(job: Job, now: datetime, around: Circumstances) -> str:
     where = f" on {around.running_on}" if around.running_on else ""
     since = around.running_since or job.pulse.state_at
     how_long = f" for {_length(now - since)}" if since else ""
-    text = f"Running{where}{how_long}, {_attempt(job, job.pulse.attempt)}."
+    pulse = job.pulse
+    attempt = pulse.manual_attempt if pulse.cause is Cause.MANUAL else pulse.attempt
+    text = f"Running{where}{how_long}, {_attempt(job, attempt)}."
     if job.pulse.manual_at and since and job.pulse.manual_at > since:
         return f"{text} It was asked to run by hand once more after that."
     return text
