@@ -1,7 +1,7 @@
 """Where jobs are put: our placement beside what others do and beside the exact optimum.
 
 Peaks are given over the optimum per slot (exact, where intervals are whole minutes) and over lower
-bounds per minute and second, for one steady week of each fleet. Needs no database.
+bounds per minute and second, for one steady week of each fleet. Only `whole` needs a database.
 """
 
 import argparse
@@ -11,13 +11,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.support.balance import evenness, moves, speed
+from bench.support.balance import evenness, moves, speed, whole
 
 MEASURES = {
     "evenness": evenness.measure,
     "moves": moves.measure,
     "speed": speed.measure,
     "rebalance": speed.measure_rebalance,
+    "whole": whole.measure,
 }
 
 

@@ -17,7 +17,7 @@ from evenbeat.control.verify import verify
 from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
-from evenbeat.store import migrate
+from evenbeat.store import migrate, sql_functions
 from evenbeat.store.database import Database
 from tests.postgres.support import free_port
 from tests.support import databases
@@ -37,7 +37,10 @@ SECRET = "a secret that only these tests know, long enough"
 # For the proof that runs other tests behind pgbouncer.
 BEHIND_A_POOLER = bool(os.environ.get("BEHIND_A_POOLER"))
 # Whatever happens in these, nothing may be left that must never be there.
-FOLDERS = ("engine", "control", "contracts", "faults", "proofs")
+FOLDERS = (
+    *("engine", "sql", "control", "contracts", "faults", "placement", "proofs", "python"),
+    "examples",
+)
 VERIFIED = [Path(__file__).with_name(name) for name in FOLDERS]
 
 
@@ -77,6 +80,7 @@ def database_url(postgres: EmbeddedServer) -> str:
         database = Database(url)
         await database.open()
         await clocks.install(database)
+        await sql_functions.install(database)
         await database.close()
 
     asyncio.run(make())
@@ -133,6 +137,8 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         stale_check_interval="100ms",
         lease_duration="2s",
         drain_timeout="5s",
+        # Beats at round times, except where balancing is what is tested.
+        balancing="off",
     )
 
 
@@ -150,6 +156,7 @@ def environ(settings: Settings) -> dict[str, str]:
         "EVENBEAT_CHECK_INTERVAL": "100ms",
         "EVENBEAT_STALE_CHECK_INTERVAL": "100ms",
         "EVENBEAT_LEASE_DURATION": "2s",
+        "EVENBEAT_BALANCING": "off",
     }
 
 

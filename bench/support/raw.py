@@ -1,6 +1,6 @@
 """The yardstick: the engine's own two statements, driven bare, with nothing around them.
 
-python raw.py URL BATCH
+python raw.py URL BATCH [once]
 """
 
 import asyncio
@@ -28,6 +28,7 @@ PLAN = {
 
 async def main() -> None:
     url, batch = sys.argv[1], int(sys.argv[2])
+    is_once = sys.argv[3:] == ["once"]
     connection: Any = await asyncpg.connect(url, server_settings=PLAN)
     await prepared(connection)
     node_id = await connection.fetchval(
@@ -48,12 +49,14 @@ async def main() -> None:
         if not rows:
             await asyncio.sleep(0.01)
             continue
-        arrays = settled(rows, token, complete.parameters)
+        arrays = settled(rows, token, complete.parameters, is_once=is_once)
         await completing.fetch(*complete.arguments(arrays))
 
 
-def settled(rows: list[Any], token: int, parameters: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Every run done, every next beat a day later: the least that a completion can say."""
+def settled(
+    rows: list[Any], token: int, parameters: tuple[str, ...], *, is_once: bool
+) -> dict[str, list[Any]]:
+    """Every run done, every next beat a day later or none: the least that a completion can say."""
     rows.sort(key=lambda row: row["id"])
     arrays: dict[str, list[Any]] = {name: [] for name in parameters}
     return arrays | {
@@ -61,7 +64,8 @@ def settled(rows: list[Any], token: int, parameters: tuple[str, ...]) -> dict[st
         "tokens": [token] * len(rows),
         "duration_ms": [0] * len(rows),
         "plan_versions": [row["plan_version"] for row in rows],
-        "next_beats": [row["next_beat_at"] + DAY for row in rows],
+        "next_beats": [] if is_once else [row["next_beat_at"] + DAY for row in rows],
+        "job_states": [b"c"] * len(rows) if is_once else [],
     }
 
 

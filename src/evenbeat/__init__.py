@@ -1,1 +1,48 @@
-"""Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on its beat."""
+"""Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on its beat.
+
+What is named here is the public face of the package. It is imported when it is first asked for:
+`import evenbeat` costs nothing, and no floor of the house stands on the ones above it. The types
+of these names stand in `__init__.pyi`.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Evenbeat": "evenbeat.app",
+    "Portal": "evenbeat.sync",
+    "RunContext": "evenbeat.core.handler",
+    "Done": "evenbeat.core.outcome",
+    "Failed": "evenbeat.core.outcome",
+    "Snoozed": "evenbeat.core.outcome",
+    "Cancelled": "evenbeat.core.outcome",
+    "define": "evenbeat.core.defining",
+    "Definition": "evenbeat.core.model",
+    "Policy": "evenbeat.core.model",
+    "Job": "evenbeat.core.model",
+    "Run": "evenbeat.core.model",
+    "State": "evenbeat.core.model",
+    "RunState": "evenbeat.core.model",
+    "Cause": "evenbeat.core.model",
+    "Filter": "evenbeat.core.filters",
+    "Action": "evenbeat.core.lifecycle",
+    "EvenbeatError": "evenbeat.core.errors",
+    "InvalidInput": "evenbeat.core.errors",
+    "NotFound": "evenbeat.core.errors",
+    "Conflict": "evenbeat.core.errors",
+    "RunStopped": "evenbeat.core.errors",
+    "StoreUnavailable": "evenbeat.core.errors",
+}
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,16 +1,21 @@
 """The app: settings, database and handlers put together, with one sub-object per concern."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, Unpack
 
 from evenbeat.config import Settings, load
+from evenbeat.control import declared
 from evenbeat.control.audit import Audit
+from evenbeat.control.balance import Balance
+from evenbeat.control.dead_letters import DeadLetters
 from evenbeat.control.groups import Groups
 from evenbeat.control.history import History
 from evenbeat.control.housekeeping import Housekeeping
+from evenbeat.control.intake import Intake
 from evenbeat.control.jobs import Jobs
 from evenbeat.control.listing import Listing
 from evenbeat.control.maintenance import MaintenanceSwitch
@@ -19,36 +24,40 @@ from evenbeat.control.statistics import Counts
 from evenbeat.control.templates import Templates
 from evenbeat.control.tokens import Tokens
 from evenbeat.control.verify import Report, examine
+from evenbeat.core.defining import JobOptions, define, once_at
+from evenbeat.core.errors import MigrationFailed, NotPermitted
 from evenbeat.core.figures import Figures, Lag
-from evenbeat.engine import node
-from evenbeat.handlers import built_in
-from evenbeat.handlers.function import Called, Function
+from evenbeat.core.model import Job
+from evenbeat.engine import node, process
+from evenbeat.handlers.user_code import UserCode
+from evenbeat.observe import log
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import figures, migrate, nodes
 from evenbeat.store.clock import Watch
 from evenbeat.store.database import Database
 
-Code = TypeVar("Code", bound=Callable[..., Any])
-
+NOT_OPEN = "open the app before using it: `async with eb`, `eb.worker()` or `await eb.start()`"
 # One each for the claimer, the recorder, the janitor, and those who look after the rest.
 ENGINE_POOL = 6
 
 
-class Evenbeat:
+class Evenbeat(UserCode):
     """A scheduler on one database: `eb.jobs`, `eb.runs`, and a node to run them.
 
-    Open it before use (`async with Evenbeat() as eb`). Without a `database_url` it brings its
-    own PostgreSQL and takes it down again when the last user of the data directory closes.
+    `async with eb` connects, for those who add jobs and look at them; `async with eb.worker()`
+    runs them as well, and `eb.run()` does nothing else. Without a `database_url` it brings its own
+    PostgreSQL and takes it down again when the last user of the data directory closes.
     """
 
     def __init__(self, settings: Settings | None = None, **keywords: Any) -> None:
         self.settings = settings or load(**keywords)
-        self._functions = Function()
-        self.registry = built_in(self.settings, self._functions)
+        super().__init__(self.settings)
         self.metrics = Metrics()
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
+        self._aside: process.Aside | None = None
 
     def configure(self, settings: Settings) -> None:
         """Take these settings where they were chosen by hand, before the app is opened."""
@@ -61,38 +70,33 @@ class Evenbeat:
         self.settings = load(**chosen)
         self._server = embedded_server(self.settings)
 
-    def handler(self, kind: str) -> Callable[[Code], Code]:
-        """Make a function the handler of a kind: `@eb.handler("report")`."""
+    async def enqueue(
+        self,
+        what: str | Callable[..., Any],
+        payload: Any = None,
+        *,
+        run_at: datetime | None = None,
+        dedupe_key: str | None = None,
+        connection: Any = None,
+        **options: Unpack[JobOptions],
+    ) -> Job:
+        """Run a kind, or a function of this app, once: now, or at an instant.
 
-        def register(function: Code) -> Code:
-            self.registry.add(Called(kind, function))
-            return function
-
-        return register
-
-    @overload
-    def function(self, given: Code) -> Code: ...
-
-    @overload
-    def function(self, given: str) -> Callable[[Code], Code]: ...
-
-    def function(self, given: Any) -> Any:
-        """Let jobs of kind `function` call it: `@eb.function`, or with a name of your own."""
-
-        def register(function: Code) -> Code:
-            name = given if isinstance(given, str) else getattr(function, "__name__", "")
-            self._functions.add(name, function)
-            if self._functions.kind not in self.registry.served:
-                self.registry.add(self._functions)
-            return function
-
-        return register if isinstance(given, str) else register(given)
+        For a function of kind `function` the payload is its keyword arguments.
+        """
+        if not self.is_open:
+            raise RuntimeError(NOT_OPEN)
+        kind, given = self.call(what, payload)
+        job = define(kind, once_at(run_at), payload=given, **options)
+        return await self.jobs.add(job, dedupe_key=dedupe_key, connection=connection)
 
     async def open(self, *, migrated: bool = False) -> Self:
         """Connect; with `migrated`, bring the schema up to date first."""
         url = await self.start_database()
         if migrated:
             await migrate.migrate(url)
+        if self.is_open:
+            return self
         database = Database(
             url,
             clock=self.settings.clock,
@@ -102,13 +106,17 @@ class Evenbeat:
         await database.open()
         self._database = database
         self._watch = Watch(database)
-        self.jobs = Jobs(database, self.registry)
+        self.placement = Placement(database, self.settings.balancing, self.metrics)
+        self.jobs = Jobs(database, self.registry, self.placement)
+        self.intake = Intake(database, self.jobs)
         self.runs = History(database)
         self.groups = Groups(database)
+        self.dead_letters = DeadLetters(database, self.jobs)
         self.listing = Listing(database)
         self.statistics = Counts(database)
         self.templates = Templates(database)
         self.nodes = Nodes(database)
+        self.balance = Balance(database, self.placement, self.settings)
         self.audit = Audit(database)
         self.maintenance = MaintenanceSwitch(database)
         self.housekeeping = Housekeeping(database)
@@ -128,15 +136,38 @@ class Evenbeat:
         return self._server is None or self._server.pid is not None
 
     async def close(self) -> None:
+        await self.disconnect()
+        await asyncio.to_thread(self.release_server)
+
+    async def disconnect(self) -> None:
         if self._database is not None:
             await self.jobs.close()
             await self._database.close()
             self._database = None
+
+    def release_server(self) -> None:
+        """Give back our share of the embedded server; waits for its end, if we were the last."""
         if self._server is not None:
-            await asyncio.to_thread(self._server.release)
+            self._server.release()
+
+    def forget(self) -> None:
+        """After a fork: what was open is the parent's, and is neither used nor closed here."""
+        self._parents = (self._database, self._server)
+        self._database, self._server = None, embedded_server(self.settings)
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None
 
     async def __aenter__(self) -> Self:
-        return await self.open()
+        try:
+            await self.open()
+            await self._check_schema()
+        except BaseException:
+            # Its own server may have been started before something else went wrong.
+            await self.close()
+            raise
+        return self
 
     async def __aexit__(
         self,
@@ -149,13 +180,75 @@ class Evenbeat:
     @property
     def database(self) -> Database:
         if self._database is None:
-            raise RuntimeError("open the app before using it: `async with Evenbeat() as eb`")
+            raise RuntimeError(NOT_OPEN)
         return self._database
+
+    async def start(self, *, migrated: bool = True) -> Self:
+        """Open, put the jobs that the code declares, and run due jobs beside the caller's work.
+
+        Returns when the node has joined; `stop` ends it.
+        """
+        if self._aside is not None:
+            raise RuntimeError("it is started already: `stop` it first")
+        aside = process.Aside()
+        try:
+            await self.open(migrated=migrated)
+            await self.prepare()
+            await aside.begin(self._live)
+        except BaseException:
+            await self.close()
+            raise
+        self._aside = aside
+        return self
+
+    async def stop(self) -> None:
+        """Let the runs in hand finish, hand back what takes too long, and close."""
+        aside, self._aside = self._aside, None
+        try:
+            if aside is not None:
+                await aside.end()
+        finally:
+            await self.close()
+
+    @contextlib.asynccontextmanager
+    async def worker(self, *, migrated: bool = True) -> AsyncGenerator[Self]:
+        """Started, with a node, until the block ends: for the lifespan of a web application."""
+        await self.start(migrated=migrated)
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    def run(self) -> None:
+        """Be a node until Ctrl-C or SIGTERM: the last line of a script."""
+        log.configure(self.settings)
+        process.run(self._run)
+
+    async def _run(self, stopping: asyncio.Event) -> None:
+        log.get_logger().info(log.STARTING)
+        try:
+            await self.open(migrated=True)
+            await self.prepare()
+            await self._live(stopping, lambda: log.get_logger().info(log.READY))
+        finally:
+            await self.close()
+        log.get_logger().info(log.STOPPED)
+
+    async def _live(self, stopping: asyncio.Event, on_joined: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as parts:
+            supervising = parts.create_task(self.supervise())
+            try:
+                await self.run_node(stopping, on_joined)
+            finally:
+                supervising.cancel()
 
     async def run_node(
         self, stopping: asyncio.Event, on_joined: Callable[[], None] = lambda: None
     ) -> None:
         """Run due jobs until `stopping` is set; then drain."""
+        if stopping.is_set():
+            # Told so while it waited for a schema, which may not be there yet.
+            return
         pool = Database(
             self.database.url,
             clock=self.settings.clock,
@@ -165,14 +258,29 @@ class Evenbeat:
         )
         await pool.open()
         try:
+            await self._serve_sql_functions(pool)
             await node.run(pool, self.registry, self.settings, stopping, on_joined, self.metrics)
         finally:
             await pool.close()
+
+    async def _serve_sql_functions(self, pool: Database) -> None:
+        try:
+            await self._sql_functions.serve(pool, self.settings)
+        except NotPermitted as error:
+            log.get_logger().warning(log.SQL_NOT_SERVED, reason=str(error))
+        else:
+            if self._sql_functions.kind not in self.registry.served:
+                self.registry.add(self._sql_functions)
 
     async def supervise(self) -> None:
         """Keep the embedded server running, until cancelled."""
         if self._server is not None:
             await self._server.supervise()
+
+    async def prepare(self) -> None:
+        """Make our kinds known, and put the jobs that the code declares."""
+        await self.prepare_kinds()
+        await declared.put(self.jobs, self.listing, self.declared, self.modules)
 
     async def prepare_kinds(self) -> None:
         """Make our kinds known, so that jobs of them can be added before any node has joined."""
@@ -181,6 +289,11 @@ class Evenbeat:
     async def verify(self) -> Report:
         """Look for anything in the database that must never be there."""
         return await examine(self.database)
+
+    async def _check_schema(self) -> None:
+        """There must be one; older or newer is let in, since who deploys does so bit by bit."""
+        if not (await self.schema_status()).applied:
+            raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
     async def schema_status(self) -> migrate.Status:
         return await migrate.read_status(self.database)

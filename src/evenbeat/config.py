@@ -31,6 +31,8 @@ from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
 PREFIX = "EVENBEAT_"
 # What follows is the name of a secret that jobs refer to, and no setting.
 REFERRED_PREFIX = "EVENBEAT_SECRET_"
+# Where the file is, and where a proof kills this process (observe/failpoint).
+NO_SETTINGS = ("EVENBEAT_CONFIG", "EVENBEAT_FAILPOINT")
 FILE = "evenbeat.toml"
 # Names other tools have made customary; ours win where both are set.
 ALIASES = {"DATABASE_URL": "database_url"}
@@ -195,11 +197,19 @@ class Settings(BaseModel):
     keep_statistics_for: Keeping = Field(
         timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
     )
+    keep_dead_letters_for: Keeping = Field(
+        timedelta(days=30),
+        description="how long dead letters are kept that were acknowledged, requeued or discarded",
+    )
     housekeeping_interval: Duration = Field(
         timedelta(minutes=10),
         ge=timedelta(seconds=1),
         le=timedelta(days=1),
         description="how often it is looked for what need not be kept any longer",
+    )
+    balancing: Literal["on", "observe", "off"] = Field(
+        "on",
+        description="place jobs where the load is least; observe: only keep the map; off: neither",
     )
     housekeeping_share: float = Field(
         0.1, ge=0.01, le=1, description="most of the time that all nodes together spend on that"
@@ -216,6 +226,15 @@ class Settings(BaseModel):
         le=timedelta(days=1),
         description="how late a job may be before /readyz says that this is not ready",
     )
+    score_interval: Duration = Field(
+        timedelta(minutes=5),
+        ge=timedelta(seconds=1),
+        le=timedelta(hours=1),
+        description="how often it is looked how even the load is",
+    )
+    score_threshold: float = Field(
+        0.7, ge=0, le=1, description="score below which /readyz and the metrics tell of uneven load"
+    )
     stop_grace: Duration = Field(
         timedelta(seconds=5),
         ge=timedelta(0),
@@ -225,6 +244,12 @@ class Settings(BaseModel):
     app: str | None = Field(None, description="your app with its handlers, as in package.module:eb")
     secrets_dir: Path | None = Field(
         None, description="directory of secrets, one file each, besides EVENBEAT_SECRET_* variables"
+    )
+    sql_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
+        None, description="login for SQL functions; unset: one that Evenbeat makes"
+    )
+    sql_connections: int = Field(
+        10, ge=1, le=500, description="SQL functions that run at once on one node"
     )
     allow_private_networks: bool = Field(
         False, description="let http jobs call private, loopback and link-local addresses"
@@ -301,7 +326,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
             found[name] = environ[variable], variable
     for variable, value in environ.items():
         # An empty variable means unset: shells and compose files cannot say it otherwise.
-        is_setting = variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG"
+        is_setting = variable.startswith(PREFIX) and variable not in NO_SETTINGS
         if is_setting and not variable.startswith(REFERRED_PREFIX) and value:
             found[variable.removeprefix(PREFIX).lower()] = value, variable
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from evenbeat.api import v1
+from evenbeat.api import tasks, v1
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.access import Role
@@ -47,7 +47,8 @@ def build(app: Evenbeat) -> FastAPI:
     site.add_middleware(Envelope)
     site.include_router(probes.router)
     site.include_router(metrics.router)
-    for router in v1.ROUTERS:
+    # Routes are tried one after the other: those that are asked most come first.
+    for router in (*tasks.ROUTERS, *v1.ROUTERS):
         site.include_router(router)
     description.install(site)
     site.add_api_route(
@@ -122,8 +123,8 @@ async def serve(
     )
     server = Server(config, on_started)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.serve(sockets=[bound]))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.serve(sockets=[bound]))
             await stopping.wait()
             server.should_exit = True
     except asyncio.CancelledError:

@@ -70,6 +70,24 @@ SCHEDULES = [
     *({"weekly": "sun"}, {"hourly": 60}, {"hourly": "x"}, {"hourly": True}, {"once": 7}),
     *({"once": "2026-02-30T00:00:00Z"}, {"once": "9999-12-31T23:59:59-14:00"}, {"now": False}),
     *({"once": "2020-01-01T00:00:00", "zone": "Nowhere"}, {"\ud800": 1}, {"": 1}, {"\x00": 1}),
+    *({"schedule_type": kind} for kind in ("", "yearly", 7, None, [], "daily", "interval", "\x00")),
+    *(
+        {"schedule_type": "interval", "interval_seconds": n}
+        for n in (0, -1, 1.5, "5", True, 10**30)
+    ),
+    *({"schedule_type": "hourly", "schedule_minute": n} for n in (60, -1, "x", True, None)),
+    *({"schedule_type": "daily", "schedule_hour": n} for n in (24, -1, "6", 10**30, True, {})),
+    *(
+        {"schedule_type": "weekly", "schedule_hour": 2, **each}
+        for each in (
+            {},
+            {"schedule_day_of_week": 7},
+            {"schedule_day_of_week": "sun"},
+            {"colour": 1},
+            {"schedule_day_of_week": 0, "interval_seconds": 60},
+            {"schedule_day_of_week": 0, "zone": "Nowhere"},
+        )
+    ),
     *({"every": {"every": "30m"}}, {"cron": ["*", "*"]}, {"every": "30m", "phase": -1}),
 ]
 LABELS = [
@@ -137,6 +155,9 @@ CORPUS: dict[str, list[object]] = {
     "ends_at": INSTANTS,
     "max_runs": [*WHOLE_NUMBERS, 0],
     "window": WINDOWS,
+    "within": TIMEOUTS,
+    "prefers": WINDOWS,
+    "balance": [0, 1, "", "true", "\x00", [], {}, 1.5, None],
     "timeout": TIMEOUTS,
     "priority": [*WHOLE_NUMBERS, 101, -(2**31) - 1, None],
     "group": [*TEXTS, "x" * 201, "{", "}", "{payload.nonesuch}", "{}", "{payload}"],
@@ -168,6 +189,8 @@ CORPUS: dict[str, list[object]] = {
 # What else a job needs for the field to be the only one at fault.
 CRAWL = {"url": "https://example.com/"}
 AROUND: dict[str, dict[str, object]] = {
+    "within": {"kind": "echo", "schedule": "daily 06:00"},
+    "prefers": {"kind": "echo", "schedule": "every 1h"},
     "limits": {"kind": "echo", "group": "limited"},
     "interval_type": {"kind": "echo", "interval_minutes": 5},
     "type": {},

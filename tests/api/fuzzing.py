@@ -9,15 +9,21 @@ from evenbeat.core.access import Role
 from tests.support.serving import server_environ, serving, token_for
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
-# All checks, with two exceptions. A body that fits the schema may name a kind or a zone that there
-# is not, and is refused. And what stands where an id may stand as well is an id to the methods it
-# does not have itself: they refuse it as no id, by 422 and not by 405.
+# All checks, with a few exceptions. A body that fits the schema may name a kind or a zone that
+# there is not, and is refused. What stands where an id may stand as well is an id to the methods it
+# does not have itself: they refuse it as no id, by 422 and not by 405. In the same way, what
+# follows the key of a group may be a part of the key, since that may have slashes in it.
 CONFIGURATION = """
 [checks]
 positive_data_acceptance.enabled = false
 
 [[operations]]
-include-path-regex = "^/api/v1/jobs/(actions|batch|status-counts)$"
+include-path-regex = "^/api/v1/(jobs|dead-letters)/(actions|batch|groups|status-counts)$"
+checks.unsupported_method.enabled = false
+checks.allow_header_conformance.enabled = false
+
+[[operations]]
+include-path-regex = "^/api/v1/groups/[^/]+/(pause|resume)$"
 checks.unsupported_method.enabled = false
 checks.allow_header_conformance.enabled = false
 """

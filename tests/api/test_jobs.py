@@ -191,3 +191,24 @@ def test_an_id_is_read_in_any_case(api: httpx.Client) -> None:
 
 def test_a_trailing_slash_is_another_path(api: httpx.Client) -> None:
     assert_problem(api.get(f"{JOBS}/{create(api)['id']}/"), 404)
+
+
+def test_what_balancing_may_do_is_written_and_given_back(api: httpx.Client) -> None:
+    wishes = {"within": "30m", "prefers": "22:00-06:00 Europe/Berlin", "balance": False}
+    job = create(api, schedule="daily 06:00", **wishes)
+    assert (job["within"], job["balance"], job["phase"]) == (1800.0, False, None)
+    assert job["prefers"] == {
+        "open": ["22:00-06:00"],
+        "zone": "Europe/Berlin",
+        "outside": "move",
+    }
+    assert api.put(f"{JOBS}/{job['id']}", json=job).json()["version"] == 1
+    changed = api.patch(f"{JOBS}/{job['id']}", json={"within": None, "balance": True}).json()
+    assert (changed["within"], changed["balance"], changed["version"]) == (None, True, 2)
+
+
+@pytest.mark.parametrize("schedule", ["every 1h", "now"])
+def test_slack_is_for_schedules_that_name_their_instants(api: httpx.Client, schedule: str) -> None:
+    answer = api.post(JOBS, json={"kind": "echo", "schedule": schedule, "within": "5m"})
+    assert_problem(answer, 422)
+    assert answer.json()["errors"][0]["field"] == "within"

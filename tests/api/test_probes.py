@@ -49,6 +49,8 @@ async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None
                 "unserved_lag_seconds": 0.0,
                 "live_nodes": 0,
                 "seconds_without_a_node": None,
+                "distribution": "unknown",
+                "distribution_score": None,
             },
         },
     )

@@ -1,19 +1,53 @@
 """The command as people call it: its output, its exit code."""
 
 import asyncio
+import json
+import logging
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
+from typer.testing import CliRunner
 
+from evenbeat.cli.commands import app
+from evenbeat.core.errors import EvenbeatError
 from evenbeat.postgres import EmbeddedServer
 from tests.support import databases
-from tests.support.processes import EVENBEAT
+from tests.support.nursery import nursery
 from tests.support.serving import server_environ, serving
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+# Seconds, for the busiest of machines.
+LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self
+        return json.loads(self.out)
+
+    @property
+    def table(self) -> list[list[str]]:
+        """The words of each row, without the head."""
+        assert self.code == 0, self
+        return [line.split() for line in self.out.splitlines()[1:]]
+
+
+Call = Callable[..., Awaitable[Said]]
 
 
 @pytest.fixture
@@ -21,16 +55,21 @@ def evenbeat(tmp_path: Path) -> Command:
     """Calls `evenbeat …` in an empty directory, with no settings but those given."""
 
     def call(*arguments: str, typed: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [EVENBEAT, *arguments],
-            env={"PATH": os.environ.get("PATH", os.defpath), **environ},
-            cwd=tmp_path,
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        settings = {"PATH": os.environ.get("PATH", os.defpath), **environ}
+        with (
+            tempfile.TemporaryFile("w+") as typing,
+            tempfile.TemporaryFile("w+") as out,
+            tempfile.TemporaryFile("w+") as err,
+        ):
+            typing.write(typed)
+            typing.seek(0)
+            streams = [each.fileno() for each in (typing, out, err)]
+            child = nursery().spawn(arguments, environ=settings, cwd=tmp_path, streams=streams)
+            code = child.wait(LONGEST)
+            assert code is not None, f"evenbeat {arguments} did not end"
+            for each in (out, err):
+                each.seek(0)
+            return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
     return call
 
@@ -65,3 +104,32 @@ def refuses() -> Callable[[subprocess.CompletedProcess[str]], str]:
         return last.removeprefix("evenbeat: ")
 
     return check
+
+
+@pytest.fixture
+def call(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Call]:
+    """Calls `evenbeat …` on this test's database, in this process: one of its own takes a second.
+
+    It has a thread, since it runs a loop and the test has one already.
+    """
+    monkeypatch.chdir(tmp_path)
+    handlers, level = logging.root.handlers[:], logging.root.level
+
+    async def call(*arguments: object, typed: str = "") -> Said:
+        words = [str(each) for each in arguments]
+        ended = await asyncio.to_thread(
+            CliRunner().invoke, app, words, input=typed, env=environ, prog_name="evenbeat"
+        )
+        if isinstance(ended.exception, EvenbeatError):
+            return Said(1, ended.stdout, f"evenbeat: {ended.exception}")
+        if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+            raise ended.exception
+        return Said(ended.exit_code, ended.stdout, ended.stderr)
+
+    yield call
+    # A command makes the log its own, and its standard error is gone by now.
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)

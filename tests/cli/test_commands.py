@@ -22,6 +22,8 @@ CANARY = "canary-that-nobody-may-see-and-long-enough"
 COMMANDS = [
     *((), ("up",), ("server",), ("worker",), ("token",), ("tokens",)),
     *(("tokens", "list"), ("tokens", "revoke"), ("config",), ("db",)),
+    ("balance",),
+    *(("balance", name) for name in ("show", "preview", "apply", "undo", "forecast")),
     *(("db", name) for name in ("migrate", "rollback", "status", "url", "psql")),
 ]
 

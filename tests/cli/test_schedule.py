@@ -1,20 +1,18 @@
 """`evenbeat schedule`, for people to play with."""
 
 import json
-import subprocess
 
 import pytest
 
-from tests.support.processes import EVENBEAT
+from tests.cli.conftest import Command
 
 
-def schedule(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [EVENBEAT, "schedule", *arguments], capture_output=True, text=True, check=False, env={}
-    )
+@pytest.fixture
+def schedule(evenbeat: Command) -> Command:
+    return lambda *arguments: evenbeat("schedule", *arguments)
 
 
-def test_it_tells_words_ten_beats_and_a_remark_on_the_clock_change() -> None:
+def test_it_tells_words_ten_beats_and_a_remark_on_the_clock_change(schedule: Command) -> None:
     told = schedule("0 8 * * MON-FRI", "--tz", "Europe/Berlin", "--from", "2027-03-20")
     assert told.returncode == 0, told.stderr
     assert "At 08:00 on Monday through Friday (Europe/Berlin)" in told.stdout
@@ -24,13 +22,13 @@ def test_it_tells_words_ten_beats_and_a_remark_on_the_clock_change() -> None:
     assert "Clocks in Europe/Berlin go forward 1 hour on Sunday 28 March 2027" in told.stdout
 
 
-def test_an_interval_is_shown_in_the_zone_asked_for() -> None:
+def test_an_interval_is_shown_in_the_zone_asked_for(schedule: Command) -> None:
     told = schedule("every 30m", "-n", "1", "--tz", "Asia/Tokyo", "--from", "2027-03-20T00:00:00Z")
     assert told.returncode == 0, told.stderr
     assert "Sat 2027-03-20 09:30:00 JST (+0900)" in told.stdout
 
 
-def test_json_carries_the_same_for_programs() -> None:
+def test_json_carries_the_same_for_programs(schedule: Command) -> None:
     told = schedule("every 30m", "-n", "2", "--from", "2027-03-20T00:00:00Z", "-o", "json")
     found = json.loads(told.stdout)
     assert found["words"] == "every 30 minutes"
@@ -38,7 +36,7 @@ def test_json_carries_the_same_for_programs() -> None:
     assert found["effective_period_seconds"] == 1800
 
 
-def test_a_name_chooses_the_values_of_h_and_always_the_same() -> None:
+def test_a_name_chooses_the_values_of_h_and_always_the_same(schedule: Command) -> None:
     arguments = ("H H(0-7) * * *", "--from", "2027-03-20", "-o", "json")
     first, again, other = (
         schedule(*arguments, "--name", name).stdout for name in ("report", "report", "backup")
@@ -65,7 +63,9 @@ def test_a_name_chooses_the_values_of_h_and_always_the_same() -> None:
         (("sun 02:00 Asia/Tokyo", "--tz", "Europe/Berlin"), "schedule.zone: is given twice"),
     ],
 )
-def test_what_cannot_be_is_one_clear_line(arguments: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_is_one_clear_line(
+    schedule: Command, arguments: tuple[str, ...], told: str
+) -> None:
     answer = schedule(*arguments)
     assert answer.returncode == 1
     assert answer.stdout == ""

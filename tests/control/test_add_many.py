@@ -153,6 +153,7 @@ async def test_two_who_add_the_same_jobs_in_other_orders_do_not_wait_in_a_circle
     assert set(batches[0].uids) == set(batches[1].uids) == set(batches[3].uids)
 
 
+@pytest.mark.proof
 async def test_a_hundred_thousand_jobs_are_stored_and_the_nodes_are_woken_once(
     jobs: Jobs, database: Database, caller: Any
 ) -> None:

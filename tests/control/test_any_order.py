@@ -127,7 +127,7 @@ def test_whatever_people_and_nodes_do_no_rule_is_broken(database_url: str) -> No
         run_state_machine_as_test(
             office,
             settings=settings(
-                max_examples=60,
+                max_examples=30,
                 stateful_step_count=25,
                 suppress_health_check=list(HealthCheck),
             ),

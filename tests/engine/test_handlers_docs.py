@@ -20,6 +20,7 @@ JOBS: list[dict[str, Any]] = [
 RESULTS = {
     "function": 3,
     "report": {"for": "ACME", "attempt": 1},
+    "pack": "2 × book",
     "greet": "Hello, world!",
 }
 
@@ -46,7 +47,7 @@ async def test_the_jobs_of_the_page_run(workshop: Workshop, eb: Evenbeat) -> Non
                 results[job["kind"]] = (await workshop.closed(added)).result
         call = {"name": "reindex", "args": {"pages": 3}}
         run = await workshop.closed(await workshop.add(kind="function", payload=call))
-    assert {job["kind"] for job in JOBS} == {"function", "report", "http", "greet"}
+    assert {job["kind"] for job in JOBS} == {"function", "report", "pack", "http", "greet"}
     assert results == RESULTS
     assert (run.state, run.result) == (RunState.COMPLETED, "3 pages")
 

@@ -35,7 +35,8 @@ MULTIPLY = """
         select gen_random_uuid(), kind, payload, timetable, policy, labels, created_at, updated_at
         from evenbeat.job, generate_series(1, $1::integer)
         returning id
-    )
+    ),
+    unplaced as (insert into evenbeat.unplaced (job_id) select id from born)
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
     select born.id, pulse.lane_id, pulse.state, pulse.state_at, pulse.next_beat_at
     from born, evenbeat.pulse

@@ -11,22 +11,26 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 
-from evenbeat.observe.gauges import gauges_of
+from evenbeat.observe.gauges import balance_gauges, gauges_of
 from evenbeat.observe.metrics import Metrics
-from tests.observe.test_gauges import FIGURES, LAG
+from tests.observe.test_gauges import BALANCE, FIGURES, LAG
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "evenbeat.rules.yml"
 BOARD = ROOT / "deploy" / "grafana" / "evenbeat.json"
 DOCUMENT = (ROOT / "docs" / "monitoring.md").read_text()
-NAME = re.compile(r"\b(?:evenbeat|process)_\w+")
+NAME = re.compile(r"\b(?:evenbeat|process|scheduler)_\w+")
 OUTCOMES = {"completed", "failed", "timeout", "lost", "cancelled", "handed_back", "snoozed"}
 OUTCOMES.add("skipped")
 
 
 def families() -> list[Metric]:
     metrics = Metrics()
-    return [*metrics.registry.collect(), *gauges_of(LAG, FIGURES, metrics.kinds.label)]
+    return [
+        *metrics.registry.collect(),
+        *gauges_of(LAG, FIGURES, metrics.kinds.label),
+        *balance_gauges(BALANCE, 0.7),
+    ]
 
 
 def known_names() -> set[str]:
@@ -92,7 +96,7 @@ def test_the_board_has_panels_that_do_not_lie_on_each_other() -> None:
 
 def test_every_metric_is_documented_with_its_labels() -> None:
     for family in families():
-        if not family.name.startswith("evenbeat_"):
+        if not family.name.startswith(("evenbeat_", "scheduler_")):
             continue
         suffix = "_total" if family.type == "counter" else ""
         name = family.name.removesuffix("_total") + suffix
@@ -101,7 +105,7 @@ def test_every_metric_is_documented_with_its_labels() -> None:
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
     for family in families():
-        assert re.fullmatch(r"(evenbeat|process)_[a-z_]+[a-z]", family.name)
+        assert re.fullmatch(r"(evenbeat|process|scheduler)_[a-z_]+[a-z]", family.name)
         assert family.documentation.endswith(".")
         assert not re.search(r"_(ms|millis|minutes|hours|kb|percent)\b", family.name)
 

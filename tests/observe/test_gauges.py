@@ -1,8 +1,13 @@
 """Figures of the cluster as gauges."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from prometheus_client.metrics_core import Metric
+
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import BalanceFigures, Rebalances
 from evenbeat.core.figures import (
     DatabaseFigures,
     Figures,
@@ -12,7 +17,7 @@ from evenbeat.core.figures import (
     TableFigures,
 )
 from evenbeat.core.model import State
-from evenbeat.observe.gauges import gauges_of
+from evenbeat.observe.gauges import balance_gauges, gauges_of
 from evenbeat.observe.metrics import Names
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -41,11 +46,22 @@ FIGURES = Figures(
     counted_at=NOW,
     jobs={State.SCHEDULED: 100, State.RUNNING: 3},
 )
+BALANCE = BalanceFigures(
+    taken_at=NOW,
+    score=Score(0.65, 0.6, 40, 1.8),
+    job_counts=tuple(range(24)),
+    peak_count=23,
+    rebalances=Rebalances(total=5, moved=12, skipped=3),
+)
 
 
 def samples(lag: Lag, figures: Figures | None, most_kinds: int = 100) -> dict[str, float]:
+    return values(gauges_of(lag, figures, Names(most_kinds).label))
+
+
+def values(families: Iterable[Metric]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for family in gauges_of(lag, figures, Names(most_kinds).label):
+    for family in families:
         assert family.documentation
         for sample in family.samples:
             labels = ",".join(sample.labels.values())
@@ -115,3 +131,23 @@ def test_kinds_beyond_the_bound_are_added_up() -> None:
     found = samples(LAG, replace(FIGURES, lanes=lanes, runs=()), most_kinds=3)
     assert found["evenbeat_depth(other,due)"] == 7
     assert found["evenbeat_depth(kind 0,due)"] == 1
+
+
+def test_the_distribution_has_the_names_of_the_self_balancing_scheduler() -> None:
+    found = values(balance_gauges(BALANCE, threshold=0.7))
+    hours = {f"scheduler_slot_job_count({hour})": hour for hour in range(24)}
+    assert found == hours | {
+        "scheduler_distribution_score": 0.65,
+        "scheduler_peak_hour_job_count": 23,
+        "evenbeat_distribution_degraded": 1,
+        "scheduler_rebalance_total": 5,
+        "scheduler_rebalance_jobs_moved": 12,
+        "scheduler_rebalance_jobs_skipped": 3,
+    }
+
+
+def test_the_load_is_uneven_below_the_threshold_only() -> None:
+    for threshold, degraded in ((0.65, 0), (0.651, 1), (0, 0)):
+        found = values(balance_gauges(BALANCE, threshold))
+        assert found["evenbeat_distribution_degraded"] == degraded
+    assert values(balance_gauges(None, 0.7)) == {}

@@ -111,7 +111,7 @@ async def test_a_worker_waits_for_the_schema_and_the_last_one_stops_the_server(
 
     assert await server.stop() == 0
     assert secret_place.postmaster == postmaster, "the worker still needs it"
-    assert await worker.stop() == 0
+    assert await worker.stop() == 0, worker.output
     assert not secret_place.has_postgres()
     assert worker.output.count("Waiting for the schema") == 1
 
@@ -119,7 +119,7 @@ async def test_a_worker_waits_for_the_schema_and_the_last_one_stops_the_server(
 async def test_a_worker_that_waits_for_the_schema_can_be_stopped(secret_place) -> None:
     worker = secret_place.start("worker")
     await worker.says("Waiting for the schema")
-    assert await worker.stop() == 0
+    assert await worker.stop() == 0, worker.output
     assert "Evenbeat is ready" not in worker.output
     assert not secret_place.has_postgres()
 

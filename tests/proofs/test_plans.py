@@ -50,6 +50,7 @@ HOT = (
     ),
     *(("retention", name) for name in ("old_runs", "remove_lines", "remove_runs", "old_jobs")),
     *(("retention", name) for name in ("fold_days", "remove_jobs", "remove_days")),
+    ("retention", "remove_letters"),
     *(("figures", name) for name in ("lag", "lanes", "dead_letters")),
 )
 BY_INDEX = {
@@ -64,6 +65,7 @@ BY_INDEX = {
     "retention.old_runs": "run_pkey",
     "retention.old_jobs": "pulse_pkey",
     "retention.fold_days": "run_day_job",
+    "retention.remove_letters": "dead_letter_seen",
     "figures.lag": "pulse_due",
     "figures.lanes": "pulse_due",
     "listing.by_uids": "job_uid_key",

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import asyncpg
 import pytest
 
+from evenbeat.core.groups import Group
 from evenbeat.core.model import ErrorClass
 from evenbeat.core.outcome import Failed, HandedBack, Lost, Outcome, Skipped, Snoozed
 from tests.conftest import START
@@ -82,3 +84,46 @@ async def test_of_a_batch_only_the_dead_are_buried(shop: Shop) -> None:
     await shop.end(*claimed, outcome=FAILED)
     dead = [each.id for each in claimed if each.definition.policy.max_attempts == 1]
     assert sorted(letter["job_id"] for letter in await letters(shop)) == sorted(dead)
+
+
+SEEN = "acknowledged_at = created_at, acknowledged_by = 'ann'"
+ENDED = "ended_at = created_at, ended_by = 'ann'"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "acknowledged_at = created_at",
+        "acknowledged_by = 'ann'",
+        f"ending = 'd', {ENDED}",
+        f"{SEEN}, ending = 'd'",
+        f"{SEEN}, {ENDED}",
+        f"{SEEN}, {ENDED}, ending = 'r'",
+        f"{SEEN}, {ENDED}, ending = 'd', requeued_as = gen_random_uuid()",
+        f"{SEEN}, {ENDED}, ending = 'x'",
+    ],
+)
+async def test_a_letter_is_never_ended_by_nobody_or_by_halves(shop: Shop, change: str) -> None:
+    await shop.add(definition(policy={"max_attempts": 1}))
+    await shop.end(await shop.claim_one(), outcome=FAILED)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await shop.fetch(f"update evenbeat.dead_letter set {change}")
+
+
+async def test_a_letter_carries_what_it_takes_to_run_again_without_its_job(shop: Shop) -> None:
+    written = definition(
+        "now", policy={"max_attempts": 1}, labels={"team": "a"}, priority=5, group=Group("site")
+    )
+    job = await shop.add(written)
+    [claimed] = await shop.claim_grouped()
+    await shop.end(claimed, outcome=Failed("no answer in 30 s"))
+    [letter] = await letters(shop)
+    assert (letter["job_uid"], letter["group_key"]) == (job.uid, "site")
+    assert letter["signature"] == "no answer in <n> s"
+    assert letter["terms"] == {
+        "policy": {"max_attempts": 1},
+        "labels": {"team": "a"},
+        "runs_on": [],
+        "priority": 5,
+        "group_limit": None,
+    }

@@ -250,7 +250,7 @@ async def test_jobs_added_at_once_make_their_group_once(shop: Shop) -> None:
 
 async def test_a_group_that_does_not_exist_is_not_found(shop: Shop) -> None:
     control = Groups(shop.database)
-    for action in (control.get("none"), control.pause("none"), control.change(Group("none"))):
+    for action in (control.get("none"), control.pause("none"), control.resume("none")):
         with pytest.raises(NotFound, match="no group 'none'"):
             await action
 
@@ -343,7 +343,7 @@ async def test_a_paused_group_with_a_pace_keeps_nobody_busy(shop: Shop) -> None:
 async def test_a_raised_limit_lets_in_whoever_fits_now(shop: Shop) -> None:
     await add(shop, 6)
     await shop.claim_grouped()
-    changed = await Groups(shop.database).change(Group("site", max_running=4))
+    changed = await Groups(shop.database).put(Group("site", max_running=4))
     assert changed.max_running == 4
     assert len(await shop.claim_grouped()) == 2
 
@@ -351,7 +351,7 @@ async def test_a_raised_limit_lets_in_whoever_fits_now(shop: Shop) -> None:
 async def test_a_lowered_limit_stops_nobody_and_lets_in_nobody(shop: Shop) -> None:
     await add(shop, 6)
     claimed = await shop.claim_grouped()
-    await Groups(shop.database).change(Group("site", max_running=1))
+    await Groups(shop.database).put(Group("site", max_running=1))
     assert await end(shop, claimed[0]) == 0
     assert await end(shop, claimed[1]) == 1
     assert len(await shop.claim_grouped()) == 1
@@ -360,14 +360,14 @@ async def test_a_lowered_limit_stops_nobody_and_lets_in_nobody(shop: Shop) -> No
 async def test_a_pace_that_is_taken_away_holds_up_nobody_any_more(shop: Shop) -> None:
     await add(shop, 6, Group("site", rate=Rate.parse("1/h")))
     assert len(await shop.claim_grouped()) == 1
-    await Groups(shop.database).change(Group("site"))
+    await Groups(shop.database).put(Group("site"))
     assert len(await shop.claim_grouped()) == 5
 
 
 async def test_a_quicker_pace_holds_at_once(shop: Shop, clock: Clock) -> None:
     await add(shop, 6, Group("site", rate=Rate.parse("1/h")))
     await shop.claim_grouped()
-    await Groups(shop.database).change(Group("site", rate=Rate.parse("1/10s")))
+    await Groups(shop.database).put(Group("site", rate=Rate.parse("1/10s")))
     usher, let_in = Usher(shop.database), 0
     for _ in range(3):
         let_in += len(await shop.claim_grouped())

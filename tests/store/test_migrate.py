@@ -151,3 +151,27 @@ async def test_processes_may_migrate_at_once(url: str) -> None:
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(StoreUnavailable, match="cannot connect"):
         await migrate.migrate("postgresql://nobody@127.0.0.1:1/nothing")
+
+
+async def test_what_others_have_of_the_same_name_is_not_touched(url: str) -> None:
+    """Those who come from another scheduler rename what they have, and take it along."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("""
+        create schema metadata;
+        create table metadata.scheduled_jobs (name text, function_name text, schedule text);
+        create table metadata.of_somebody_else ();
+        insert into metadata.scheduled_jobs values ('nightly', 'work', '0 3 * * *');
+        create function public.work() returns jsonb language sql return null::jsonb;
+    """)
+    with pytest.raises(MigrationFailed, match=r"already there: metadata\.scheduled_jobs.*Rename"):
+        await migrate.migrate(url)
+    await connection.execute("alter table metadata.scheduled_jobs rename to old_jobs")
+    await migrate.migrate(url)
+    await connection.execute("""
+        insert into metadata.scheduled_jobs (name, function_name, schedule)
+        select name, function_name, schedule from metadata.old_jobs
+    """)
+    await migrate.rollback(url, 1000)
+    assert await connection.fetchval("select count(*) from metadata.old_jobs") == 1
+    assert await connection.fetchval("select count(*) from metadata.of_somebody_else") == 0
+    await connection.close()

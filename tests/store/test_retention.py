@@ -15,7 +15,7 @@ from evenbeat.store.retention import Keep
 from tests.conftest import START
 from tests.support.keeping import DAY, ONCE, Archive, Ran, count, janitor_of, tidy, work
 
-KEEP = Keep(5, 30 * DAY, 7 * DAY, 400 * DAY)
+KEEP = Keep(5, 30 * DAY, 7 * DAY, 400 * DAY, 30 * DAY)
 
 
 @pytest.fixture
@@ -233,6 +233,26 @@ async def test_dead_letters_of_a_removed_job_stay(archive: Archive, settings: Se
     assert await archive.kept() == set()
     assert await archive.value("select count(*) from evenbeat.dead_letter") == 1
     assert await verify(archive.database) == []
+
+
+async def test_letters_go_long_after_somebody_saw_to_them_and_never_before(
+    archive: Archive, settings: Settings
+) -> None:
+    ages = {1: None, 2: 29, 3: 31, 4: 400}
+    job = await archive.job(START - 500 * DAY)
+    ran = [Ran(job, number, START - (500 - number) * DAY, "f") for number in ages]
+    ids = await archive.write(ran)
+    for number, age in ages.items():
+        seen_at = None if age is None else START - age * DAY
+        await archive.fetch(
+            "insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at, "
+            "acknowledged_at, acknowledged_by) values ($1, $2, 'echo', '{}', 1, $3, $4, $5)",
+            *(ids[job, number], job, START - 500 * DAY, seen_at, seen_at and "ann"),
+        )
+    await tidy(janitor_of(archive.database, settings, keep_runs=100), archive.database)
+    left = await archive.fetch("select id from evenbeat.dead_letter order by id")
+    assert [row["id"] for row in left] == [ids[job, 1], ids[job, 2]]
+    assert await verify(archive.database) == [], "that a run is left without its letter is no fault"
 
 
 async def test_days_are_what_the_runs_were_and_outlive_runs_and_jobs(

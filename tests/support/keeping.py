@@ -26,6 +26,9 @@ JOB = """
             $4, $4, $6
         )
         returning id
+    ),
+    marked as (
+        insert into evenbeat.unplaced (job_id) select born.id from born where $5::"char" = 's'
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
     select born.id, lane.id, $5::"char", $4,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 
+from tests.support.nursery import nursery
 from tests.support.waiting import eventually
 
 EVENBEAT = Path(sys.executable).with_name("evenbeat")
@@ -24,22 +25,28 @@ class Process:
         *arguments: str,
         environ: Mapping[str, str],
         cwd: Path,
-        program: Sequence[str | Path] = (EVENBEAT,),
+        program: Sequence[str | Path] = (),
     ) -> None:
         self.log = cwd / f"{arguments[0]}-{os.urandom(4).hex()}.log"
-        with self.log.open("wb") as output:
-            self._popen = subprocess.Popen(
-                [*program, *arguments],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=cwd,
-                env=dict(environ),
-            )
+        with self.log.open("wb") as output, Path(os.devnull).open("rb") as nothing:
+            if program:
+                self._process = subprocess.Popen(
+                    [*program, *arguments],
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    stdin=nothing,
+                    cwd=cwd,
+                    env=dict(environ),
+                )
+            else:
+                streams = (nothing.fileno(), output.fileno(), output.fileno())
+                self._process = nursery().spawn(
+                    arguments, environ=environ, cwd=cwd, streams=streams
+                )
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return self._process.pid
 
     @property
     def output(self) -> str:
@@ -47,7 +54,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        return self._popen.poll()
+        return self._process.poll()
 
     async def says(self, text: str) -> str:
         """Wait until the output contains this; an early end is told with the output."""
@@ -69,7 +76,7 @@ class Process:
         return found["url"] if found else ""
 
     def signal(self, number: signal.Signals) -> None:
-        self._popen.send_signal(number)
+        self._process.send_signal(number)
 
     async def ended(self) -> int:
         await eventually(lambda: self.exit_code is not None, f"the end of:\n{self.output}")
@@ -85,7 +92,7 @@ class Process:
         """kill -9, as a test's finalizer or as the fault under test."""
         if self.exit_code is None:
             self.signal(signal.SIGKILL)
-        self._popen.wait()
+        self._process.wait()
 
 
 class Api:

@@ -61,9 +61,9 @@ def assert_problem(answer: httpx.Response, status: int) -> dict[str, object]:
     return body
 
 
-def assert_refused(answer: httpx.Response, field: str) -> str:
-    """422 that names the field, or a part of it, and says why."""
-    body = assert_problem(answer, 422)
+def assert_refused(answer: httpx.Response, field: str, status: int = 422) -> str:
+    """A refusal that names the field, or a part of it, and says why."""
+    body = assert_problem(answer, status)
     errors: list[dict[str, str]] = body["errors"]  # type: ignore[assignment]
     named = [each for each in errors if is_part(each["field"], field)]
     assert named, f"{field} is not named in {errors}"

@@ -9,6 +9,16 @@ from evenbeat.store.database import Database
 
 WORLD = Path(__file__).with_name("world.sql").read_text()
 
+# Job 5 becomes one that the SQL face shows.
+ON_CRON = """
+    insert into evenbeat.lane (id, kind) overriding system value values (2, 'sql_function');
+    update evenbeat.pulse set lane_id = 2 where id = 5;
+    update evenbeat.job
+    set kind = 'sql_function', name = 'nightly', payload = '{"function": "public.f"}',
+        timetable = '{"schedule": {"cron": "0 3 * * *", "zone": "UTC"}}'
+    where id = 5
+"""
+
 # Each damages the healthy world in a way that only the rule of that name is there to see.
 DAMAGE = {
     "every_job_has_a_pulse": ["delete from evenbeat.pulse where id = 5"],
@@ -23,6 +33,14 @@ DAMAGE = {
     ],
     "runs_are_numbered_without_a_gap": [
         "delete from evenbeat.run where job_id = 7 and number = 2",
+    ],
+    "a_plan_has_all_its_jobs": [
+        "delete from evenbeat.rebalance_move",
+        "delete from evenbeat.rebalance_skip",
+        "update evenbeat.rebalance_plan set move_count = 2 where number = 1",
+    ],
+    "what_an_undo_took_back_is_undone": [
+        "update evenbeat.rebalance_plan set undone_at = null, undone_by = null",
     ],
     "the_counter_is_at_the_newest_run": [
         "update evenbeat.pulse set run_number = 9 where id = 7",
@@ -56,6 +74,7 @@ DAMAGE = {
     "runs_of_a_job_never_overlap": [
         "update evenbeat.run set finished_at = '2030-01-01 12:02:05Z' where id = 1",
     ],
+    "sql_functions_are_kept_out": ["insert into evenbeat.sql_login values ('evenbeat', '')"],
     "no_run_starts_before_its_beat": [
         "update evenbeat.run set started_at = '2030-01-01 12:01:30Z' where id = 2",
     ],
@@ -79,6 +98,24 @@ DAMAGE = {
     ],
     "who_waits_waits_for_something": [
         "update evenbeat.pulse set state = 's', next_beat_at = null where id = 5",
+    ],
+    "who_waits_for_a_plan_gets_one": [
+        "insert into evenbeat.unplanned (job_id, since) values (5, '2030-01-01 11:59Z')",
+    ],
+    "sql_shows_what_is_there": [
+        """
+        set session_replication_role = replica;
+        insert into evenbeat.sql_job (name, function_name, function, schedule, job_id)
+        values ('ghost', 'f', 'public.f', '0 3 * * *', 5);
+        reset session_replication_role
+        """,
+        f"set session_replication_role = replica; {ON_CRON}; reset session_replication_role",
+        f"""
+        {ON_CRON};
+        set session_replication_role = replica;
+        update evenbeat.sql_job set schedule = '0 4 * * *';
+        reset session_replication_role
+        """,
     ],
     "nobody_is_out_of_the_way_for_good": [
         "update evenbeat.pulse set is_tucked = true where id = 5",
@@ -147,6 +184,15 @@ DAMAGE = {
         values (9, 4, 'work', '{}', 3, '2030-01-01 12:03Z')
         """,
     ],
+    "every_dead_letter_names_its_job": [
+        "update evenbeat.dead_letter set job_uid = gen_random_uuid()",
+        """
+        update evenbeat.dead_letter
+        set kind = 'other', acknowledged_at = now(), acknowledged_by = 'ann', ending = 'r',
+            ended_at = now(), ended_by = 'ann',
+            requeued_as = (select job.uid from evenbeat.job where job.id = 5)
+        """,
+    ],
     "every_run_is_counted_once": [
         "update evenbeat.run_day set completed = 2 where job_id = 1",
         "update evenbeat.run_day set completed = 4 where job_id = 1",
@@ -163,6 +209,28 @@ DAMAGE = {
     ],
     "every_log_line_has_its_run": [
         "update evenbeat.run_log set run_id = 99 where run_id = 9",
+    ],
+    "every_job_that_beats_is_in_the_map": [
+        "delete from evenbeat.placement; delete from evenbeat.load_delta",
+        "update evenbeat.pulse set state = 's' where id = 5",
+        """
+        insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s, timetable)
+        select 5, interval_s, phase_s, cost_s, timetable from evenbeat.placement;
+        update evenbeat.pulse set state = 'd' where id = 5
+        """,
+    ],
+    "the_map_tells_how_it_came_about": [
+        "update evenbeat.load_delta set phase_s = 7",
+        "update evenbeat.load_delta set jobs = -1",
+        "update evenbeat.placement set cost_s = 7",
+        "delete from evenbeat.placement; insert into evenbeat.unplaced values (1)",
+    ],
+    "the_map_has_every_job_where_it_beats": [
+        "update evenbeat.placement set phase_s = 7; update evenbeat.load_delta set phase_s = 7",
+        """
+        update evenbeat.placement set timetable = null;
+        update evenbeat.load_delta set timetable = null
+        """,
     ],
     "no_beat_is_lost": [
         # The row of missed beats was never written.
@@ -189,11 +257,18 @@ CASES = [
 
 # What looks odd and is in order.
 ODD = {
+    "an undo was removed before the plan that it took back": """
+        delete from evenbeat.rebalance_plan where undoes is not null
+    """,
     "the oldest runs are gone": "delete from evenbeat.run where job_id = 1 and number < 3",
     "all runs are gone": "delete from evenbeat.run; delete from evenbeat.run_log where run_id = 9",
     "a dead letter outlives its run": """
         delete from evenbeat.run where job_id = 2;
         update evenbeat.dead_letter set created_at = '2030-01-01 12:30Z'
+    """,
+    "a letter that was seen to is gone and its run is not": """
+        delete from evenbeat.dead_letter;
+        insert into evenbeat.chore (name, goal, next_at) values ('letters', 7, now())
     """,
     "a job is gone and its runs are not": """
         delete from evenbeat.pulse where id = 2; delete from evenbeat.job where id = 2
@@ -240,6 +315,11 @@ ODD = {
     "a job planned anew owes what its new plan says": """
         update evenbeat.pulse set plan_version = 2, next_beat_at = '2030-01-01 15:00Z' where id = 1
     """,
+    "a job waits for its plan": """
+        update evenbeat.pulse set state = 's', next_beat_at = null where id = 5;
+        insert into evenbeat.unplanned (job_id, since) values (5, '2030-01-01 12:00Z')
+    """,
+    "a job is shown by SQL": ON_CRON,
     "a retry waits": """
         delete from evenbeat.dead_letter;
         update evenbeat.pulse set state = 's', retry_at = '2030-01-01 13:00Z' where id = 2

@@ -85,8 +85,12 @@ values
     (14, 7, 3, 'x', 'm', null, 1, 1, '2030-01-01 12:02Z', '2030-01-01 12:03Z',
      'cancelled', null, null, 'cancelled by hand');
 
-insert into evenbeat.dead_letter (id, job_id, kind, payload, beat_at, attempts, created_at)
-values (7, 2, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z');
+insert into evenbeat.dead_letter (
+    id, job_id, job_uid, kind, payload, beat_at, attempts, created_at
+)
+select 7, 2, job.uid, 'work', '{}', '2030-01-01 12:00Z', 3, '2030-01-01 12:03Z'
+from evenbeat.job
+where job.id = 2;
 
 -- Counted up to run 6; the days of one-off jobs are under job 0.
 insert into evenbeat.chore (name, cursor, goal, next_at) values ('count', 6, 6, now());
@@ -100,3 +104,27 @@ values
 
 insert into evenbeat.run_log (run_id, at, level, message)
 values (9, '2030-01-01 12:00Z', 'info', 'over');
+
+-- A plan that was applied and taken back.
+insert into evenbeat.rebalance_plan (
+    id, made_at, made_by, seen, job_count, before, after, attainable_score, move_count, skip_count,
+    undoes, number, applied_at, applied_by, undone_at, undone_by
+)
+values
+    ('00000000-0000-0000-0000-000000000001', '2030-01-01 12:00Z', 'ann', 0, 2, '{}', '{}', 1, 1, 1,
+     null, 1, '2030-01-01 12:01Z', 'ann', '2030-01-01 12:02Z', 'bob'),
+    ('00000000-0000-0000-0000-000000000002', '2030-01-01 12:02Z', 'bob', 0, 2, '{}', '{}', 1, 0, 0,
+     '00000000-0000-0000-0000-000000000001', null, '2030-01-01 12:02Z', 'bob', null, null);
+insert into evenbeat.rebalance_move (
+    plan_id, job_id, job_uid, old_phase_s, new_phase_s, old_next_at, new_next_at, effective_from
+)
+values ('00000000-0000-0000-0000-000000000001', 1, gen_random_uuid(), 0, 30, '2030-01-01 13:00Z',
+    '2030-01-01 13:00:30Z', '2030-01-01 13:00:30Z');
+insert into evenbeat.rebalance_skip (plan_id, job_id, job_uid, reason)
+values ('00000000-0000-0000-0000-000000000001', 3, gen_random_uuid(), 'job_running');
+
+-- The map: what beats is in it, where its own phase puts it.
+insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s, timetable)
+values (1, 60, 0, 1, '{"schedule": {"every": "1m", "phase": "0s"}}');
+insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
+select job_id, 1, interval_s, phase_s, cost_s, timetable from evenbeat.placement;

@@ -8,16 +8,31 @@ import typer
 from rich.console import Console
 
 from evenbeat.cli import show
+from evenbeat.cli.options import DataDir
 from evenbeat.cli.verbs import Verb, group_of
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
 VERBS = {
-    "db": Verb("db"),
+    "status": Verb("status", "status"),
+    "jobs": Verb("jobs"),
+    "runs": Verb("runs"),
+    "explain": Verb("explain", "explain"),
     "schedule": Verb("schedule", "schedule"),
-    "verify": Verb("verify", "verify"),
+    "balance": Verb("balance"),
+    "groups": Verb("groups"),
+    "dlq": Verb("dlq"),
+    "stats": Verb("stats", "stats"),
+    "templates": Verb("templates"),
+    "nodes": Verb("nodes"),
+    "maintenance": Verb("maintenance"),
+    "audit": Verb("audit"),
     "token": Verb("tokens", "token"),
     "tokens": Verb("tokens"),
+    "import": Verb("importing"),
+    "doctor": Verb("doctor", "doctor"),
+    "verify": Verb("verify", "verify"),
+    "db": Verb("db"),
 }
 
 app = typer.Typer(
@@ -52,7 +67,6 @@ def evenbeat(
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0: any free one.")]
-DataDir = Annotated[str | None, typer.Option(help="Home of the embedded server.")]
 Concurrency = Annotated[int | None, typer.Option(help="Runs at once on this node.")]
 
 

@@ -3,40 +3,22 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
-from evenbeat.app import Evenbeat
-from evenbeat.cli import show
+from evenbeat.cli import backups, show
+from evenbeat.cli.opened import with_url
 from evenbeat.config import load
-from evenbeat.observe import log
 from evenbeat.postgres import find_program
 from evenbeat.store import migrate as migrations
 
 app = typer.Typer(help="The schema, and the database below everything.", no_args_is_help=True)
+app.command()(backups.backup)
+app.command()(backups.restore)
 
-Result = TypeVar("Result")
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-
-
-def with_url(work: Callable[[str], Awaitable[Result]]) -> Result:
-    """Do something with the database's URL; an embedded server runs as long as it takes."""
-
-    settings = load()
-    # Standard output is the command's own: `evenbeat db url` may stand in a shell's $( ).
-    log.configure(settings)
-
-    async def run() -> Result:
-        eb = Evenbeat(settings)
-        try:
-            return await work(await eb.start_database())
-        finally:
-            await eb.close()
-
-    return asyncio.run(run())
 
 
 @app.command()

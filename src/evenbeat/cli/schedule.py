@@ -21,7 +21,9 @@ from evenbeat.core.timetable import Timetable
 def schedule(
     text: Annotated[str, typer.Argument(help='As in "every 30m" or "0 8 * * MON-FRI".')],
     tz: Annotated[str | None, typer.Option(help="Time zone, as in Europe/Berlin.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000)] = 10,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=1000, help="So many beats.")
+    ] = 10,
     name: Annotated[
         str | None, typer.Option(help="The job's name, which chooses the values of H.")
     ] = None,

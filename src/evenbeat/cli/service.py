@@ -4,70 +4,30 @@ import asyncio
 import contextlib
 import os
 import shlex
-import signal
 import socket
-import sys
-import threading
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 
 import typer
-import uvloop
 
 from evenbeat import server
 from evenbeat.cli.user_app import find_app
 from evenbeat.config import Settings
-from evenbeat.core.errors import EvenbeatError
-from evenbeat.observe import log, traces
+from evenbeat.engine import process
+from evenbeat.observe import log
 from evenbeat.web import watched
 
 SCHEMA_CHECK = 0.5
-# For threads and tasks that a handler left behind; everything of ours is closed by then.
-LAST_WAIT = 3.0
-INTERRUPTED = 130
 
 
 def run(settings: Settings, parts: Collection[str]) -> None:
     """Run these parts, `api` and `node`, until a signal comes. The second one waits for nothing."""
     log.configure(settings)
-    provider = traces.configure()
     bound = server.bind(settings) if "api" in parts else None
     # Who serves the API shows its metrics there.
     is_watched = bound is None and settings.metrics_port is not None
     seen = server.bind(settings, "metrics_port") if is_watched else None
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = 1
-            try:
-                runner.run(Service(settings, parts, bound, seen).run())
-                code = 0
-            except asyncio.CancelledError:
-                code = INTERRUPTED
-                raise
-            finally:
-                leave_by_force(code, after=LAST_WAIT)
-    except asyncio.CancelledError:
-        raise typer.Exit(INTERRUPTED) from None
-    except BaseExceptionGroup as group:
-        ours = group.subgroup(EvenbeatError)
-        if ours is None:
-            raise
-        raise first_leaf(ours) from None
-    finally:
-        if provider is not None:
-            provider.shutdown()
-
-
-def leave_by_force(code: int, *, after: float) -> None:
-    """End the process soon, even if the loop waits for a handler that will not end."""
-
-    def leave() -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-    timer = threading.Timer(after, leave)
-    timer.daemon = True
-    timer.start()
+    # The user's app is loaded in there: what it does to traces comes after ours.
+    process.run(lambda stopping: Service(settings, parts, bound, seen).run(stopping))
 
 
 class Service:
@@ -85,17 +45,16 @@ class Service:
         self._awaited = set(parts)
         self._bound = bound
         self._seen = seen
-        self._stopping = asyncio.Event()
         self._app = find_app(settings)
 
-    async def run(self) -> None:
+    async def run(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
         log.get_logger().info(log.STARTING)
-        with self._signals():
-            try:
-                await self._app.open(migrated=self._bound is not None)
-                await self._work()
-            finally:
-                await self._app.close()
+        try:
+            await self._app.open(migrated=self._bound is not None)
+            await self._work()
+        finally:
+            await self._app.close()
         log.get_logger().info(log.STOPPED)
 
     async def _work(self) -> None:
@@ -124,7 +83,7 @@ class Service:
         while not self._stopping.is_set():
             status = await self._app.schema_status()
             if status.is_current:
-                await self._app.prepare_kinds()
+                await self._app.prepare()
                 return
             status.check()
             if not is_told:
@@ -166,38 +125,7 @@ class Service:
         command = os.environ.get("DEV_COMMAND", "evenbeat")
         typer.echo(f"Make a token for it with: {command} token{place}")
 
-    @contextlib.contextmanager
-    def _signals(self) -> Generator[None]:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-        def stop() -> None:
-            if not self._stopping.is_set():
-                log.get_logger().info(log.STOPPING)
-                self._stopping.set()
-            elif task is not None:
-                task.cancel()
-
-        chosen = stop_signals()
-        for each in chosen:
-            loop.add_signal_handler(each, stop)
-        try:
-            yield
-        finally:
-            for each in chosen:
-                loop.remove_signal_handler(each)
-
-
-def stop_signals() -> list[signal.Signals]:
-    """Ctrl-C, a manager's wish, and the end of the terminal, which `nohup` wants to be ignored."""
-    ignores_the_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([] if ignores_the_terminal else [signal.SIGHUP])]
-
 
 def address(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def first_leaf(group: BaseExceptionGroup[EvenbeatError]) -> EvenbeatError:
-    first = group.exceptions[0]
-    return first_leaf(first) if isinstance(first, BaseExceptionGroup) else first

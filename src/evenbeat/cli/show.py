@@ -1,7 +1,8 @@
 """How commands show things: tables for people, JSON for programs."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -9,10 +10,11 @@ import orjson
 import typer
 from pydantic import SecretStr
 from rich.console import Console
+from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evenbeat.config import Settings
-from evenbeat.core.durations import format_duration
+from evenbeat.core.durations import coarse, format_duration
 
 LONGEST_LINE = 1_000
 
@@ -31,6 +33,11 @@ def json(value: object) -> None:
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=plain).decode())
 
 
+def in_json(value: object) -> str:
+    """On one line, for a cell."""
+    return orjson.dumps(value).decode()
+
+
 def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) -> None:
     if output is Format.JSON:
         json([dict(zip(names, row, strict=True)) for row in values])
@@ -41,6 +48,53 @@ def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) 
     # One line a row where programs read it: only a terminal has an edge to fold at.
     console = Console()
     (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
+
+
+def fields(values: Mapping[str, Any]) -> None:
+    """One thing, a line for each that is known of it; what it does not have is left out."""
+    known = {name: value for name, value in values.items() if value not in (None, (), [], {}, "")}
+    width = max(map(len, known), default=0)
+    for name, value in known.items():
+        typer.echo(f"{name:{width}}  {plain(value)}")
+
+
+def instant(at: datetime | None) -> str | None:
+    return None if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def moment(at: datetime | None, now: datetime) -> str | None:
+    """The exact instant, and how far away that is."""
+    if at is None:
+        return None
+    away = coarse(abs(at - now))
+    if not away:
+        return f"{instant(at)} (now)"
+    length = format_duration(away)
+    return f"{instant(at)} ({f'in {length}' if at > now else f'{length} ago'})"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s'[: number != 1]}"
+
+
+@contextlib.contextmanager
+def progress(what: str, *, counts_bytes: bool = False) -> Generator[Callable[[str, int], None]]:
+    """Shows on standard error how far something has come, to whoever sits at a terminal.
+
+    Call what is given with what is being done, and how much more of it is.
+    """
+    amount = DownloadColumn() if counts_bytes else TextColumn("{task.completed:,}")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), amount, TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(part: str, count: int) -> None:
+            bar.update(task, description=f"{what} {part}".strip(), advance=count)
+
+        yield advance
 
 
 def settings(settings: Settings, output: Format) -> None:

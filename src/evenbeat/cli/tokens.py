@@ -1,16 +1,16 @@
 """`evenbeat token` and `evenbeat tokens`: make one, list them, revoke one."""
 
 import asyncio
-import getpass
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, TypeVar
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
+from evenbeat.cli.opened import check_schema, whoami, with_app
+from evenbeat.cli.options import DataDir
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
 from evenbeat.core.access import LIFETIME, Role
@@ -20,8 +20,6 @@ from evenbeat.observe import log
 
 app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
 
-Result = TypeVar("Result")
-DataDir = Annotated[str | None, typer.Option(help="Home of the embedded server.")]
 COLUMNS = ("id", "name", "role", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by")
 NOT_RECORDED = (
     "This token is not recorded, since {why}: it is good, but `evenbeat tokens` neither lists nor "
@@ -58,33 +56,6 @@ async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) 
             name=name, role=role, lifetime=lifetime, issued_by=whoami()
         )
         return signed
-
-
-async def check_schema(eb: Evenbeat) -> None:
-    status = await eb.schema_status()
-    status.check()
-    if status.pending:
-        raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
-
-
-def whoami() -> str:
-    """For the record: the name of this machine's user, if it has one."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "cli"
-
-
-def with_app(work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None) -> Result:
-    settings = load(data_dir=data_dir)
-    log.configure(settings)
-
-    async def run() -> Result:
-        async with Evenbeat(settings) as eb:
-            await check_schema(eb)
-            return await work(eb)
-
-    return asyncio.run(run())
 
 
 @app.command("list")

@@ -1,15 +1,10 @@
 """`evenbeat verify`: whether everything in the database is as it must be."""
 
-import asyncio
-
 import typer
 
-from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.config import load
+from evenbeat.cli.opened import with_app
 from evenbeat.control.verify import ALL_RULES, Report
-from evenbeat.core.errors import MigrationFailed
-from evenbeat.observe import log
 
 
 def verify(output: show.Output = show.Format.TABLE) -> None:
@@ -17,18 +12,7 @@ def verify(output: show.Output = show.Format.TABLE) -> None:
 
     Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
     """
-    settings = load()
-    log.configure(settings)
-
-    async def look() -> Report:
-        async with Evenbeat(settings) as eb:
-            status = await eb.schema_status()
-            status.check()
-            if status.pending:
-                raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
-            return await eb.verify()
-
-    report = asyncio.run(look())
+    report = with_app(lambda eb: eb.verify())
     if output is show.Format.JSON:
         show.json(as_object(report))
     else:

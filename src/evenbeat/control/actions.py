@@ -21,7 +21,17 @@ from evenbeat.core.model import Definition, Pulse
 from evenbeat.core.outcome import HandedBack
 from evenbeat.core.settle import settle, stop
 from evenbeat.observe import log
-from evenbeat.store import actions, audit, clock, definitions, groups, jobs, leases, listing
+from evenbeat.store import (
+    actions,
+    audit,
+    clock,
+    definitions,
+    groups,
+    jobs,
+    leases,
+    listing,
+    placements,
+)
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Standing
 from evenbeat.store.leases import Broken, Settled
@@ -31,6 +41,10 @@ MOST_AT_ONCE = 10_000
 MOST_NAMED = 5
 # After these something may be due that nobody looks for yet.
 WAKING = (Action.RUN, Action.RESUME, Action.ENABLE, Action.RETRY, Action.RELEASE, Action.EDIT)
+# After these a job may be put where the load is least, as if it were new.
+ANEW = (Action.RESUME, Action.ENABLE, Action.EDIT)
+# What may bring a job into the map of the load, or take it out.
+PLACING = (*ANEW, Action.PAUSE, Action.DISABLE, Action.CANCEL, Action.DELETE, Action.RETRY)
 
 Decide = Callable[[Standing, datetime], Change]
 Decided = Sequence[tuple[Standing, Change]]
@@ -174,8 +188,24 @@ async def write(session: Session, errand: Errand, decided: Decided) -> frozenset
             await actions.edit(
                 session, job, change.definition, group_id=errand.group_id, by=errand.by
             )
+    if errand.action in PLACING:
+        moved = [job.id for job, change in decided if is_misplaced(job, change)]
+        await placements.mark(session, moved, anew=errand.action in ANEW)
     await audit.write(session, [noted(errand, *each) for each in decided], by=errand.by)
     return freed
+
+
+def is_misplaced(job: Standing, change: Change) -> bool:
+    """Whether a recurring job may now be elsewhere than the map says."""
+    known = [each for each in (job.definition, change.definition) if each is not None]
+    if known and not any(each.timetable.schedule.is_recurring for each in known):
+        return False
+    return change.is_replanned or standing(job.pulse) != standing(change.pulse)
+
+
+def standing(pulse: Pulse) -> tuple[Any, ...]:
+    """Whether a job beats follows from these: one that has failed may, and may not."""
+    return pulse.resting, pulse.wanted, pulse.next_beat_at is None
 
 
 async def release(session: Session, job_ids: Sequence[int], by: Actor) -> frozenset[int]:

@@ -22,11 +22,11 @@ from evenbeat.control.preparation import (
 from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
-from evenbeat.core.ids import new_job_uid
-from evenbeat.core.model import Definition, Job
+from evenbeat.core.ids import new_job_uid, new_job_uids
+from evenbeat.core.model import Definition, Job, State
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
-from evenbeat.store import clock, groups, jobs, newborns, nodes
+from evenbeat.store import clock, groups, jobs, newborns, nodes, sql_functions
 from evenbeat.store.database import (
     Database,
     Session,
@@ -35,6 +35,7 @@ from evenbeat.store.database import (
     transaction_on,
 )
 from evenbeat.store.newborns import Born, Newborn
+from evenbeat.store.sql_functions import Faults
 
 # One statement each: megabytes, and a fraction of a second in which nobody else hears of us.
 CHUNK = 10_000
@@ -47,10 +48,12 @@ TRIES = 10
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What became of jobs that were added at once: `uids` are in the order in which they were
-    given, and `found` are the places of those that were there already, by their dedupe keys."""
+    given, and `found` are the places of those that were there already, by their dedupe keys.
+    `are_recurring`: some are."""
 
     uids: list[UUID]
     found: frozenset[int] = frozenset()
+    are_recurring: bool = False
 
     @property
     def new_count(self) -> int:
@@ -87,7 +90,7 @@ class Admission:
         self, definition: Definition, dedupe_key: str | None, connection: Any, by: Actor
     ) -> Job:
         check_connection(connection)
-        preparation = await self._prepare([definition])
+        preparation = await self._prepare([definition], connection)
         newborn = preparation.newborn(new_job_uid(preparation.now), definition, dedupe_key)
         is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
         # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
@@ -111,7 +114,7 @@ class Admission:
     async def add_many(self, entries: Iterable[Entry], connection: Any, by: Actor) -> Batch:
         check_connection(connection)
         items = list(read(entries))
-        preparation = await self._prepare([definition for definition, _ in items])
+        preparation = await self._prepare([definition for definition, _ in items], connection)
         prepared = await prepare_all(items, preparation)
         if not prepared:
             return Batch([])
@@ -130,13 +133,33 @@ class Admission:
                 if each.dedupe_key
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
+            any(each.plan.state is State.SCHEDULED for each in prepared),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
 
+    async def add_within(
+        self, session: Session, definitions: Sequence[Definition], by: Actor
+    ) -> list[UUID]:
+        """In a transaction of ours that is under way; the nodes hear of it at its commit."""
+        if not definitions:
+            return []
+        preparation = await self._prepare(definitions)
+        uids = new_job_uids(preparation.now, len(definitions))
+        prepared = [
+            preparation.newborn(uid, definition, None)
+            for uid, definition in zip(uids, definitions, strict=True)
+        ]
+        await write_all(session, Storing(prepared, wakes=True, by=person(by)))
+        return uids
+
+    async def refuse(self, definition: Definition) -> None:
+        """Raise InvalidInput if it cannot work; nothing is written."""
+        (await self._prepare([definition])).check(definition)
+
     async def check(self, definition: Definition) -> Definition:
         """For a job that exists: refuse what cannot work, and have its lane open."""
-        (await self._prepare([definition])).check(definition)
+        await self.refuse(definition)
         async with self._database.transaction() as session:
             await open_lanes(session, [(definition.kind, definition.runs_on)])
         return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
@@ -147,12 +170,30 @@ class Admission:
         timetable = planning.keep_rhythm(seeded(definition), job.definition.timetable, now)
         return as_stored(definition, timetable) == job.definition
 
-    async def _prepare(self, definitions: Sequence[Definition]) -> Preparation:
+    async def _prepare(
+        self, definitions: Sequence[Definition], connection: Any = None
+    ) -> Preparation:
         """A kind is known if this process or any node ever served it."""
         kinds = {each.kind for each in definitions}
         if not kinds <= {*self._registry, *self._known_kinds}:
             self._known_kinds = {lane.kind for lane in await nodes.lanes(self._database)}
-        return Preparation(self._registry, self._known_kinds, await self._watch.now())
+        return Preparation(
+            self._registry,
+            self._known_kinds,
+            await self._watch.now(),
+            await self._faults(definitions, connection),
+        )
+
+    async def _faults(self, definitions: Sequence[Definition], connection: Any) -> Faults:
+        """What is wrong with the SQL functions that these jobs call. Asked of the caller's
+        connection, since its transaction may have made them."""
+        calls = list({call for each in definitions if (call := sql_functions.call_of(each))})
+        if not calls:
+            return {}
+        session = self._database
+        if connection is not None:
+            session = Session(connection, self._database.clock)
+        return await sql_functions.faults(session, calls)
 
     def _is_quiet(self) -> bool:
         """Whether the last job was added a while ago."""

@@ -1,11 +1,14 @@
 """History as people read it: the runs of a job."""
 
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from evenbeat.core.model import Run
+from evenbeat.core.export import EVERY_RUN, ExportedRun, RunFilter
+from evenbeat.core.model import Run, RunState
 from evenbeat.store import jobs, runs
 from evenbeat.store.database import Database
+from evenbeat.store.runs import ListedRun, StoredLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +17,14 @@ class Page:
 
     runs: list[Run]
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPage:
+    """Some runs, newest first; `older_than` asks for the next page, None is the last one."""
+
+    runs: list[ListedRun]
+    older_than: int | None
 
 
 class History:
@@ -33,6 +44,30 @@ class History:
         total = await runs.count(self._database, job_id, with_skipped=with_skipped)
         return Page(found, total)
 
+    def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:
+        """Every run that is meant, the oldest first, as of one moment; as many as there are."""
+        return runs.export(self._database.url, self._database.clock, chosen)
+
     async def get(self, run_id: int) -> Run:
         """One run, ended or in hand."""
         return await runs.by_id(self._database, run_id)
+
+    async def newest(
+        self,
+        *,
+        job: UUID | None = None,
+        states: Collection[RunState] | None = None,
+        older_than: int | None = None,
+        limit: int = 50,
+    ) -> NewestPage:
+        """Of all jobs, or of one, deleted or not."""
+        job_id = None if job is None else await jobs.id_of(self._database, job)
+        found = await runs.newest(
+            self._database, job_id=job_id, states=states, older_than=older_than, limit=limit + 1
+        )
+        shown = found[:limit]
+        return NewestPage(shown, shown[-1].run.id if len(found) > limit else None)
+
+    async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLine]:
+        """What a run said, in its order; `after` is the last line that is known already."""
+        return await runs.lines(self._database, run_id, after=after, limit=limit)

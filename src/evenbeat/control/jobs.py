@@ -1,25 +1,28 @@
 """Jobs as people handle them: everything that can be done to them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from evenbeat.control import actions
 from evenbeat.control.actions import Tally
 from evenbeat.control.admission import TRIES, Admission, Batch
+from evenbeat.control.placing import Placing
 from evenbeat.control.preparation import Entry
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.explain import Circumstances, explain
 from evenbeat.core.filters import Filter
+from evenbeat.core.ids import read_uid
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Job
 from evenbeat.core.registry import Registry
 from evenbeat.observe import traces
+from evenbeat.placement.placement import Placement
 from evenbeat.store import actions as store_actions
 from evenbeat.store import clock, jobs, maintenance, nodes
 from evenbeat.store.actions import Version
-from evenbeat.store.database import Database
+from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Unreadable
 from evenbeat.store.nodes import StoredNode
 
@@ -27,9 +30,13 @@ from evenbeat.store.nodes import StoredNode
 class Jobs:
     """The jobs of one database."""
 
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(
+        self, database: Database, registry: Registry, placement: Placement | None = None
+    ) -> None:
+        """Without a `placement` jobs are left to the nodes to place."""
         self._database = database
         self._admission = Admission(database, registry)
+        self._placing = Placing(database, placement)
 
     @traces.sends
     async def add(
@@ -45,13 +52,23 @@ class Jobs:
         While a live job holds the `dedupe_key`, that job comes back instead: `is_new` tells. On a
         `connection` of asyncpg the job is part of the caller's transaction, and of its fate.
         """
-        return await self._admission.add(definition, dedupe_key, connection, by)
+        job = await self._admission.add(definition, dedupe_key, connection, by)
+        return job if connection is not None else await self._placing.of_new(job)
 
     async def add_many(
         self, entries: Iterable[Entry], *, connection: Any = None, by: Actor = PYTHON
     ) -> Batch:
         """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
-        return await self._admission.add_many(entries, connection, by)
+        batch = await self._admission.add_many(entries, connection, by)
+        if connection is None and batch.are_recurring:
+            await self._placing.of(batch.uids)
+        return batch
+
+    async def add_within(
+        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
+    ) -> list[UUID]:
+        """New jobs as a part of another change: in its transaction, and of its fate."""
+        return await self._admission.add_within(session, definitions, by)
 
     async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
         """The job of this name is to be so: made, changed, or left as it is; may be repeated.
@@ -68,15 +85,31 @@ class Jobs:
                     return await self.add(definition, by=by)
                 if await self._admission.is_same(job, definition):
                     return job
-                await actions.edit(self._database, job.uid, to, by=by, version=job.version)
+                await self._edit(job.uid, to, by=by, version=job.version)
                 return await self.get(job.uid)
             except (Conflict, NotFound):
                 # Somebody has taken the name, changed or deleted the job, since we looked.
                 continue
         raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
 
+    async def is_put(self, definition: Definition) -> bool | None:
+        """Whether `put` would change nothing; None: there is no job of this name yet."""
+        await self._admission.refuse(definition)
+        job = definition.name and await jobs.by_name(self._database, definition.name)
+        return await self._admission.is_same(job, definition) if job else None
+
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
         return await jobs.by_uid(self._database, uid, with_deleted=with_deleted)
+
+    async def find(self, name_or_id: str) -> Job:
+        """As people call it; a text that is an id is never taken for a name."""
+        uid = read_uid(name_or_id)
+        if uid is not None:
+            return await self.get(uid)
+        job = await jobs.by_name(self._database, name_or_id)
+        if job is None:
+            raise NotFound(f"no job is named {name_or_id!r}")
+        return job
 
     async def explain(self, uid: UUID) -> str:
         """Where it stands and what comes next: in a sentence or two."""
@@ -145,7 +178,7 @@ class Jobs:
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
         """
         to = await self._admission.check(definition)
-        await actions.edit(self._database, uid, to, by=by, version=version)
+        await self._edit(uid, to, by=by, version=version)
         return await self.get(uid)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
@@ -180,9 +213,16 @@ class Jobs:
         """
         if action is Action.EDIT:
             raise InvalidInput("action", "edit takes one job and its definition")
-        return await actions.act(
+        tally = await actions.act(
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
+        if not dry_run and action in actions.PLACING:
+            await self._placing.of(tally.changed)
+        return tally
+
+    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> None:
+        await actions.edit(self._database, uid, to, by=by, version=version)
+        await self._placing.of([uid])
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)

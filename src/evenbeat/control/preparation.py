@@ -11,14 +11,16 @@ import orjson
 
 from evenbeat.control.checks import check_dedupe_key, check_definition, check_policy
 from evenbeat.core import planning
-from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.groups import Group, resolve
 from evenbeat.core.ids import new_job_uids
 from evenbeat.core.model import Definition, Job, Pulse
 from evenbeat.core.planning import Plan
 from evenbeat.core.registry import Registry
 from evenbeat.core.timetable import Timetable
+from evenbeat.store import sql_functions
 from evenbeat.store.newborns import Born, Newborn
+from evenbeat.store.sql_functions import Faults
 
 MOST_AT_ONCE = 100_000
 MOST_ERRORS = 100
@@ -33,8 +35,16 @@ Entry = Definition | tuple[Definition, str | None]
 class Preparation:
     """Makes newborns of definitions, at one instant; what many of them share is done once."""
 
-    def __init__(self, registry: Registry, known_kinds: Collection[str], now: datetime) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        known_kinds: Collection[str],
+        now: datetime,
+        faults: Faults | None = None,
+    ) -> None:
         self._registry = registry
+        # Of SQL functions.
+        self._faults = faults or {}
         self._known_kinds = known_kinds
         self.now = now
         self._plans: dict[Timetable, Plan] = {}
@@ -75,8 +85,16 @@ class Preparation:
         if definition.kind in self._registry:
             self._registry[definition.kind].check(definition.payload)
         elif definition.kind not in self._known_kinds:
-            choices = ", ".join(sorted({*self._registry, *self._known_kinds}))
-            raise InvalidInput("kind", f"no kind {definition.kind!r}; known kinds: {choices}")
+            known = sorted({*self._registry, *self._known_kinds})
+            raise UnknownKind(definition.kind, known)
+        if self._faults:
+            self._check_function(definition)
+
+    def _check_function(self, definition: Definition) -> None:
+        fault = self._faults.get(sql_functions.call_of(definition))
+        if fault is not None:
+            field, _, message = fault.partition(": ")
+            raise InvalidInput(f"payload.{field}", message)
 
     def _plan(self, definition: Definition) -> Plan:
         if definition.name is not None:

@@ -1,7 +1,8 @@
 """The verifier: looks for anything in the database that must never be there.
 
 Every rule holds at any moment, whatever dies meanwhile. Most are one statement each, in
-store/sql/verify.sql; that no beat is lost is worked out here, from the timetables.
+store/sql/verify.sql; that no beat is lost and that the map is true is worked out here, from the
+timetables.
 """
 
 from collections.abc import Iterator
@@ -9,14 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from evenbeat.core.balance.footprint import Footprint
 from evenbeat.core.schedules.clockwork.instants import RESOLUTION
-from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.database import Database
 from evenbeat.store.verify import GRACE, RULES, Account, Entry, Scope, Snapshot, snapshot
 
 NO_BEAT_IS_LOST = "no_beat_is_lost"
-ALL_RULES = (*RULES, NO_BEAT_IS_LOST)
+THE_MAP_IS_TRUE = "the_map_has_every_job_where_it_beats"
+ALL_RULES = (*RULES, NO_BEAT_IS_LOST, THE_MAP_IS_TRUE)
 # More than anyone reads: a rule that is broken this often is not broken by one job.
 MOST_BREACHES = 100
 
@@ -53,7 +55,20 @@ async def examine(database: Database, *, grace: timedelta = GRACE) -> Report:
     async with snapshot(database, grace) as seen:
         found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
         lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await lost_beats(seen)]
-        return Report(await seen.scope(), (*found, *lost))
+        wrong = [Breach(THE_MAP_IS_TRUE, detail) for detail in await misplaced(seen)]
+        return Report(await seen.scope(), (*found, *lost, *wrong))
+
+
+async def misplaced(seen: Snapshot) -> list[str]:
+    found: list[str] = []
+    async for job_id, counted, timetable in seen.mapped():
+        beats = replace(Footprint.of(timetable), cost_s=counted.cost_s)
+        if beats != counted and len(found) < MOST_BREACHES:
+            found.append(
+                f"job {job_id}: beats every {beats.interval_s} s at {beats.phase_s} s, "
+                f"and is counted every {counted.interval_s} s at {counted.phase_s} s"
+            )
+    return found
 
 
 async def lost_beats(seen: Snapshot) -> list[str]:
@@ -89,9 +104,10 @@ class Ledger:
     def __init__(self, account: Account) -> None:
         self._job_id = account.job_id
         self._timetable = endless(account.timetable)
-        self._created_at = account.created_at
+        self._planned_at = account.planned_at
         # What came before the oldest run that is kept cannot be asked for.
-        self._is_whole = bool(account.entries) and account.entries[0].number == 1
+        first = account.run_number + 1
+        self._is_whole = bool(account.entries) and account.entries[0].number == first
         self.last_at: datetime | None = None
         self.is_resumed = False
 
@@ -113,18 +129,16 @@ class Ledger:
             return
         if until_at < first_at or self._timetable.next_after(until_at - RESOLUTION) != until_at:
             yield self._say(f"run {entry.number} misses beats until {until_at}, which is none")
-        schedule = self._timetable.schedule
-        if isinstance(schedule, Every) and self._timetable.window is None:
-            count = schedule.count_between(first_at - RESOLUTION, until_at)
-            if count != entry.count:
-                yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
+        count = self._timetable.count_between(first_at - RESOLUTION, until_at)
+        if count not in (None, entry.count):
+            yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
         self.last_at = max(first_at, until_at)
 
     def _expected(self) -> datetime | None:
         """The newest beat that may come next without a loss; None where nobody can say."""
         if self.last_at is not None:
             return self._timetable.next_after(self.last_at)
-        return self._timetable.next_after(self._created_at) if self._is_whole else None
+        return self._timetable.next_after(self._planned_at) if self._is_whole else None
 
     def _say(self, what: str) -> str:
         return f"job {self._job_id}: {what}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from evenbeat.core.errors import InvalidInput
@@ -96,6 +97,15 @@ def describe_duration(length: timedelta) -> str:
         f"{count} {unit.word}" + ("" if count == "1" else "s") for count, unit in _counted(length)
     ]
     return " ".join(parts) or "0 seconds"
+
+
+def coarse(length: timedelta) -> timedelta:
+    """No finer than one can take in: hours and minutes, not seconds as well."""
+    length = max(length, timedelta(0))
+    for larger, finer in pairwise(_PRINTED):
+        if length >= larger.length:
+            return length - length % finer.length
+    return length - length % _SECOND
 
 
 def plain_text(value: Any, field: str, longest: int = MAX_TEXT) -> str:

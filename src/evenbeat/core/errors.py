@@ -2,7 +2,8 @@
 
     EvenbeatError
     ├── InvalidInput          what was sent cannot be accepted; names the field
-    │   └── InvalidSettings   the same, for settings
+    │   ├── InvalidSettings   the same, for settings
+    │   └── UnknownKind       no such kind of job; says which there are
     ├── NotFound              no such job, run, …
     │   └── NoSuchSecret      a payload refers to a secret that is not there
     ├── Conflict              not in this state, or not any more
@@ -49,6 +50,14 @@ class InvalidInput(EvenbeatError):
 
 class InvalidSettings(InvalidInput):
     """A setting cannot be accepted: the process must not start with it."""
+
+
+class UnknownKind(InvalidInput):
+    """Nobody has ever served this kind; `known` are those that somebody has."""
+
+    def __init__(self, kind: str, known: Iterable[str]) -> None:
+        self.kind, self.known = kind, tuple(known)
+        super().__init__("kind", f"no kind {kind!r}; known kinds: {', '.join(self.known)}")
 
 
 class NotFound(EvenbeatError):

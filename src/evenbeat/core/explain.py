@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from evenbeat.core.catchup import OVERDUE
-from evenbeat.core.durations import describe_duration
-from evenbeat.core.model import AfterFailure, Job, State
-
-_STEPS = (timedelta(days=1), timedelta(hours=1), timedelta(minutes=1))
-_SECOND = timedelta(seconds=1)
+from evenbeat.core.durations import coarse, describe_duration
+from evenbeat.core.model import AfterFailure, Cause, Job, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,9 @@ def _running(job: Job, now: datetime, around: Circumstances) -> str:
     where = f" on {around.running_on}" if around.running_on else ""
     since = around.running_since or job.pulse.state_at
     how_long = f" for {_length(now - since)}" if since else ""
-    text = f"Running{where}{how_long}, {_attempt(job, job.pulse.attempt)}."
+    pulse = job.pulse
+    attempt = pulse.manual_attempt if pulse.cause is Cause.MANUAL else pulse.attempt
+    text = f"Running{where}{how_long}, {_attempt(job, attempt)}."
     if job.pulse.manual_at and since and job.pulse.manual_at > since:
         return f"{text} It was asked to run by hand once more after that."
     return text
@@ -152,9 +151,5 @@ def _clock(instant: datetime) -> str:
 
 
 def _length(length: timedelta) -> str:
-    """In words, and no finer than one can take in: hours and minutes, not seconds as well."""
-    length = max(length, timedelta(0))
-    for larger, step in zip(_STEPS, (*_STEPS[1:], _SECOND), strict=True):
-        if length >= larger:
-            return describe_duration(length - length % step)
-    return describe_duration(length - length % _SECOND) if length >= _SECOND else "a moment"
+    rounded = coarse(length)
+    return describe_duration(rounded) if rounded else "a moment"

@@ -42,6 +42,13 @@ class Rate:
             raise InvalidInput("group.rate", 'write a rate such as "100/m" or "5/30s"')
         return cls(int(count), parse_duration(_WORDS.get(per, per), "group.rate", PER))
 
+    @classmethod
+    def paced(cls, pace: timedelta, count: int) -> "Rate":
+        """The rate of this pace, which was rounded to the microsecond when it was made."""
+        per = pace * count
+        whole = timedelta(seconds=round(per.total_seconds()))
+        return cls(count, whole if abs(per - whole) <= count * timedelta.resolution else per)
+
     def __str__(self) -> str:
         return f"{self.count}/{format_duration(self.per)}"
 
@@ -67,6 +74,17 @@ class Group:
             limit = getattr(self, name)
             if limit is not None and not 1 <= limit <= largest:
                 raise InvalidInput(f"group.{name}", f"must be from 1 to {largest}")
+
+
+def disagreements(asked: Group, max_running: int | None, rate: Rate | None) -> list[str]:
+    """What a job says of its group that does not hold, since the group was there before it."""
+    said = {"max_running": (asked.max_running, max_running), "rate": (asked.rate, rate)}
+    return [
+        f"limits.{name} {mine} is not used: group {asked.key!r} has"
+        f" {'none' if its is None else its}, and only a change of the group changes that"
+        for name, (mine, its) in said.items()
+        if mine is not None and mine != its
+    ]
 
 
 def resolve(template: str, facts: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from evenbeat.core.errors import RunStopped
 from evenbeat.core.model import Cause, Claimed
 from evenbeat.core.outcome import Outcome
 from evenbeat.core.secrets import Secrets, find_nothing
+from evenbeat.core.settle import Recorded
 
 Value = TypeVar("Value")
 
@@ -38,6 +39,11 @@ class RunContext:
         self._toolbox = toolbox
         self._is_cancelled = False
         self._secrets: Secrets | None = None
+
+    @property
+    def claimed(self) -> Claimed:
+        """For a handler that writes the end of its run itself, with the token of it."""
+        return self._claimed
 
     @property
     def job_uid(self) -> UUID:
@@ -125,7 +131,7 @@ class Kind(Protocol):
 class Handler(Kind, Protocol):
     """The code for one kind. It may raise: that is a failed run, with the stack trace kept."""
 
-    def run(self, context: RunContext) -> Outcome | Awaitable[Outcome]:
+    def run(self, context: RunContext) -> Outcome | Awaitable[Outcome | Recorded]:
         """Do it. An `async def` runs beside others; a plain function is called at once, before
         anything else goes on, and so must never wait. What blocks goes to `context.in_thread`."""
         ...

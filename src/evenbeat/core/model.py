@@ -95,6 +95,8 @@ class Policy:
 
 
 USUAL_POLICY = Policy()
+# The label that tells people where in the code a job is declared.
+DECLARED_IN = "declared_in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class Pulse:
     last_started_at: datetime | None = None
     last_finished_at: datetime | None = None
     last_error: str | None = None
+    last_error_class: ErrorClass | None = None
     node: str | None = None
 
     @property

@@ -29,6 +29,8 @@ class Failed:
     error_type: str | None = None
     stack_trace: str | None = None
     is_final: bool = False
+    # What it has to show for itself all the same.
+    result: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.model import Definition, State
-from evenbeat.core.schedules.clockwork.instants import FIRST_INSTANT, RESOLUTION
+from evenbeat.core.schedules.clockwork.instants import RESOLUTION
 from evenbeat.core.schedules.once import Once
 from evenbeat.core.timetable import Timetable
 
@@ -48,17 +48,17 @@ def state_waiting_for(timetable: Timetable) -> State:
 
 
 def keep_rhythm(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
-    """What `timetable` is for a job that has `stored`: the same, if it says the same.
+    """What `timetable` is for a job that has `stored`: at the same place, if it says the same.
 
-    A timetable planned at one of its own beats is itself again: so an interval that is written
-    without a phase says the same as one that planning has placed. And `now`, said again, is the
-    instant that it was then, once that has come.
+    And `now`, said again, is the instant that it was then, once that has come.
     """
-    beat = stored.schedule.next_after(FIRST_INSTANT - RESOLUTION)
-    if beat is None or (beat > now and not stored.schedule.is_recurring):
+    if timetable.schedule == stored.schedule:
+        is_kept = timetable.within == stored.within
+        return replace(timetable, place=stored.place if is_kept else None).planned_at(now)
+    then = stored.schedule.at if isinstance(stored.schedule, Once) else None
+    if then is None or then > now or timetable.schedule.planned_at(then) != stored.schedule:
         return timetable.planned_at(now)
-    is_same = timetable.schedule.planned_at(beat) == stored.schedule
-    return replace(timetable, schedule=stored.schedule) if is_same else timetable.planned_at(now)
+    return replace(timetable, schedule=stored.schedule)
 
 
 def replan(

@@ -17,6 +17,8 @@ class Registry:
         self._kinds: dict[str, Kind] = {each.kind: each for each in known}
         self._handlers: dict[str, Handler] = {}
         self._instant: set[str] = set()
+        # Of a kind whose handler says so (`most_at_once`), a node runs no more than that.
+        self.limits: dict[str, int] = {}
         for handler in handlers:
             self.add(handler)
 
@@ -28,6 +30,9 @@ class Registry:
         self._handlers[handler.kind] = handler
         if not inspect.iscoroutinefunction(handler.run):
             self._instant.add(handler.kind)
+        most_at_once: int | None = getattr(handler, "most_at_once", None)
+        if most_at_once is not None:
+            self.limits[handler.kind] = most_at_once
 
     @property
     def served(self) -> list[str]:

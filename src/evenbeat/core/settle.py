@@ -68,6 +68,18 @@ class Verdict:
         return self.retry_at is None
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a handler reports that has written the end of its run itself, in the transaction of
+    what it did: both are there, or neither. In `group_ids` a place came free with it."""
+
+    outcome: Outcome
+    verdict: Verdict
+    at: datetime
+    duration: timedelta
+    group_ids: frozenset[int] = frozenset()
+
+
 def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> Verdict:
     """What follows when `claimed` ended with `outcome` at `now`."""
     match outcome:
@@ -120,6 +132,7 @@ def _failed(claimed: Claimed, outcome: Failed, now: datetime) -> Verdict:
         error_class=outcome.error_class,
         error=outcome.error,
         stack_trace=outcome.stack_trace,
+        result=outcome.result,
     )
     policy, attempt = claimed.definition.policy, claimed.run.attempt
     rule = rule_for(policy.retry_rules, outcome.error_type, outcome.error_class)

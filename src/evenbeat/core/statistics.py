@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from statistics import fmean, median, quantiles
 
 from evenbeat.core.durations import describe_duration
 from evenbeat.core.model import RunState, State
+from evenbeat.core.payload import check_text
 
 # Fewer runs than this say nothing yet.
 LEAST_RUNS = 5
@@ -50,6 +51,8 @@ class Statistics:
     durations: Durations | None
     last_run_at: datetime | None
     next_run_at: datetime | None
+    dead_letters: int = 0
+    open_dead_letters: int = 0
 
     @property
     def total(self) -> int:
@@ -85,6 +88,62 @@ class RunCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Of what statistics are asked: of one job, of a kind or a group, or of everything."""
+
+    job_id: int | None = None
+    kind: str | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("kind", "group"):
+            if getattr(self, field) is not None:
+                check_text(getattr(self, field), field)
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What the runs that started on a day (UTC) came to; `retried` of them were retries."""
+
+    day: date
+    runs: RunCounts
+    retried: int = 0
+
+
+NO_RUNS = RunCounts(0, 0, 0, 0, 0, timedelta(0))
+
+
+def without_gaps(days: Sequence[Day], until: date, count: int) -> list[Day]:
+    """So many days up to this one, those without a run among them."""
+    known = {each.day: each for each in days}
+    wanted = (until - timedelta(days=back) for back in reversed(range(count)))
+    return [known.get(day, Day(day, NO_RUNS)) for day in wanted]
+
+
+class Activity(StrEnum):
+    """Where a job stands by a registry's three words."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+
+
+# Whatever else becomes of a job, it takes part.
+_ASIDE = {
+    State.PAUSED: Activity.PAUSED,
+    State.DISABLED: Activity.DISABLED,
+    State.CANCELLED: Activity.DISABLED,
+}
+
+
+def activity_of(state: State) -> Activity:
+    return _ASIDE.get(state, Activity.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What everything comes to: jobs by status, runs by outcome, dead letters, nodes."""
 
@@ -96,6 +155,14 @@ class Overview:
     # When any node was last heard of.
     last_seen_at: datetime | None
     at: datetime
+
+    @property
+    def activity(self) -> dict[Activity, int]:
+        """Jobs by a registry's three words."""
+        counts = dict.fromkeys(Activity, 0)
+        for state, count in self.jobs.items():
+            counts[activity_of(state)] += count
+        return counts
 
 
 class Condition(StrEnum):

@@ -1,14 +1,17 @@
 """Timetables: a schedule within its bounds and its window, which is when a job really beats."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self, cast
 
 from evenbeat.core.coincidence import first_inside
+from evenbeat.core.durations import Limits, describe_duration, format_duration, parse_duration
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.place import Place, delay_of, with_phase
 from evenbeat.core.schedules.clockwork.instants import (
+    EPOCH,
     FIRST_INSTANT,
     LAST_INSTANT,
     RESOLUTION,
@@ -28,6 +31,11 @@ MAX_BEATS = 10_000
 """How many beats may be listed at once."""
 
 SAMPLE = 100
+SLACK = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=1))
+FIELDS = (
+    *("schedule", "starts_at", "ends_at", "max_runs", "window", "within", "prefers", "balance"),
+    "place",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +90,32 @@ class Beats:
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When a job beats: a schedule's beats, within bounds, moved or skipped by a window."""
+    """When a job beats: a schedule's beats, within bounds, moved or skipped by a window.
+
+    What balancing may do about it: put a beat off by up to `within`, rather have it at the times
+    that it `prefers`, or with `balance` false nothing at all. `place` is what was decided.
+    """
 
     schedule: Schedule
     bounds: Bounds = Bounds()
     window: Window | None = None
+    within: timedelta | None = None
+    prefers: Window | None = None
+    balance: bool = True
+    place: Place | None = None
+    # The schedule with its place, and with the one before: made once, asked after every run.
+    _rhythm: Schedule = field(init=False, compare=False, repr=False)
+    _former: Schedule = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.window is None or self.window.outside != "skip" or not self.schedule.is_definite:
+        self._check_slack()
+        place = self.place
+        for name, phase in (
+            ("_rhythm", place and place.phase),
+            ("_former", place and place.before),
+        ):
+            object.__setattr__(self, name, with_phase(self.schedule, phase))
+        if self.window is None or self.window.outside != "skip" or not self.is_definite:
             return
         start = self.bounds.first
         if isinstance(self.schedule, Once):
@@ -97,12 +123,61 @@ class Timetable:
         if self._next(start - RESOLUTION) is None:
             raise InvalidInput("window", "no beat of the schedule ever falls into it")
 
+    def _check_slack(self) -> None:
+        if self.within is None:
+            return
+        if isinstance(self.schedule, Every) or not self.schedule.is_recurring:
+            raise InvalidInput(
+                "within", "is for schedules that name their instants again and again, such as daily"
+            )
+        if self.window is not None:
+            raise InvalidInput("within", "cannot be kept together with a window: give one of them")
+
+    @property
+    def is_definite(self) -> bool:
+        """Whether the beats are known, with nothing left to decide."""
+        return self._rhythm.is_definite
+
+    @property
+    def is_free(self) -> bool:
+        """Whether balancing may choose where the beats go.
+
+        An interval that says by itself where it begins is not; a schedule that names instants is
+        as far as its slack goes.
+        """
+        if not self.balance:
+            return False
+        if not isinstance(self.schedule, Every):
+            return self.within is not None
+        return self.schedule.phase is None and self.bounds.starts_at is None
+
+    @property
+    def delay(self) -> timedelta:
+        """How long after the instants that the schedule names the job beats."""
+        return delay_of(self.schedule, self.place and self.place.phase)
+
+    @property
+    def phase(self) -> timedelta | None:
+        """Of an interval: chosen by whomever; None before it is planned."""
+        return self._rhythm.phase if isinstance(self._rhythm, Every) else None
+
     def planned_at(self, instant: datetime) -> Self:
-        """This timetable with its schedule planned: an interval starts where the bounds do."""
+        """This timetable with everything decided: an interval starts where the bounds do."""
+        if not isinstance(self.schedule, Every):
+            return replace(self, schedule=self.schedule.planned_at(instant))
+        if self.is_definite:
+            return self
         start = max(as_utc(instant), self.bounds.first)
-        if isinstance(self.schedule, Every) and start > instant:
-            return replace(self, schedule=self.schedule.planned_at(start))
-        return replace(self, schedule=self.schedule.planned_at(instant))
+        return replace(self, place=Place((start - EPOCH) % self.schedule.interval))
+
+    def placed(self, phase: timedelta) -> Self:
+        """This timetable at another place, for a job that has no beat behind it."""
+        return replace(self, place=Place(phase))
+
+    def moved(self, phase: timedelta, until: datetime) -> Self:
+        """This timetable at another place from its beat at `until` on."""
+        before = self.place.phase if self.place else timedelta(0)
+        return replace(self, place=Place(phase, before, until))
 
     def seeded(self, name: str) -> Self:
         return replace(self, schedule=self.schedule.seeded(name))
@@ -164,7 +239,9 @@ class Timetable:
 
     def describe(self) -> str:
         window = self.window and self.window.describe()
-        return "; ".join(filter(None, (self.schedule.describe(), window, self.bounds.describe())))
+        slack = f"up to {describe_duration(self.within)} later" if self.within else None
+        parts = (self.schedule.describe(), slack, window, self.bounds.describe())
+        return "; ".join(filter(None, parts))
 
     def to_object(self) -> dict[str, Any]:
         written: dict[str, Any] = {"schedule": self.schedule.to_object()}
@@ -173,8 +250,13 @@ class Timetable:
                 written[name] = format_instant(instant)
         if self.bounds.max_runs is not None:
             written["max_runs"] = self.bounds.max_runs
-        if self.window is not None:
-            written["window"] = self.window.to_object()
+        for name in ("window", "prefers", "place"):
+            if (value := getattr(self, name)) is not None:
+                written[name] = value.to_object()
+        if self.within is not None:
+            written["within"] = format_duration(self.within)
+        if not self.balance:
+            written["balance"] = False
         return written
 
     @classmethod
@@ -183,18 +265,21 @@ class Timetable:
             raise InvalidInput("timetable", "must be an object with a schedule")
         given = cast("dict[Any, Any]", value)
         for name in given:
-            if name not in ("schedule", "starts_at", "ends_at", "max_runs", "window"):
+            if name not in FIELDS:
                 raise InvalidInput(str(name)[:40], "is not a field of a timetable")
         instants = {
             name: read_instant(given[name], name)
             for name in ("starts_at", "ends_at")
             if given.get(name) is not None
         }
-        window = given.get("window")
+        balance = given.get("balance", True)
+        if type(balance) is not bool:
+            raise InvalidInput("balance", "must be true or false")
         return cls(
             parse_object(given.get("schedule")),
             Bounds(**instants, max_runs=given.get("max_runs")),
-            None if window is None else Window.parse(window),
+            balance=balance,
+            **{name: read(given[name]) for name, read in _READERS.items() if name in given},
         )
 
     def _beats(self, instant: datetime) -> Iterator[datetime]:
@@ -204,17 +289,44 @@ class Timetable:
             beat = self.next_after(beat)
 
     def _next(self, instant: datetime) -> datetime | None:
+        place = self.place
+        if place is None or place.until is None:
+            return self._next_by(self._rhythm, self.delay, instant)
+        if instant < place.until:
+            beat = self._next_by(self._former, delay_of(self.schedule, place.before), instant)
+            if beat is not None and beat < place.until:
+                return beat
+        since = place.since(self.schedule) - RESOLUTION
+        return self._next_by(self._rhythm, self.delay, max(instant, since))
+
+    def _next_by(self, schedule: Schedule, delay: timedelta, instant: datetime) -> datetime | None:
         window, floor = self.window, self.bounds.first - RESOLUTION
         if window is None:
-            return self.schedule.next_after(max(instant, floor))
+            beat = schedule.next_after(max(instant - delay, floor))
+            return None if beat is None else min(beat + delay, LAST_INSTANT)
         if window.outside == "skip":
-            return first_inside(self.schedule, window, max(instant, floor), self.bounds.end)
+            return first_inside(schedule, window, max(instant, floor), self.bounds.end)
         # What beat since the window closed waits for the opening, so look back to the closing.
         since = instant if window.is_open(instant) else window.closed_since(instant) - RESOLUTION
-        beat = self.schedule.next_after(max(since, floor))
+        beat = schedule.next_after(max(since, floor))
         if beat is None or window.is_open(beat):
             return beat
         return window.next_opening(beat)
+
+    def count_between(self, start: datetime, end: datetime) -> int | None:
+        """How many beats lie after the start and not after the end, if that can be computed."""
+        former, rhythm, place = self._former, self._rhythm, self.place
+        if self.window is not None or not isinstance(rhythm, Every):
+            return None
+        low, high = (
+            max(start, self.bounds.first - RESOLUTION),
+            min(end, self.bounds.end - RESOLUTION),
+        )
+        if place is None or place.until is None or not isinstance(former, Every):
+            return rhythm.count_between(low, high)
+        return former.count_between(low, min(high, place.until - RESOLUTION)) + (
+            rhythm.count_between(max(low, place.since(self.schedule) - RESOLUTION), high)
+        )
 
     def _more_than(
         self, instants: list[datetime], start: datetime, end: datetime, runs_so_far: int
@@ -222,9 +334,8 @@ class Timetable:
         left = self.bounds.runs_left(runs_so_far)
         if len(instants) == left:
             return Beats(tuple(instants), left, is_exact=True)
-        if self.window is None and isinstance(self.schedule, Every):
-            low = max(start, self.bounds.first - RESOLUTION)
-            total = self.schedule.count_between(low, min(end, self.bounds.end - RESOLUTION))
+        total = self.count_between(start, end)
+        if total is not None:
             return Beats(tuple(instants), min(total, left), is_exact=True)
         return Beats(tuple(instants), len(instants) + 1, is_exact=False)
 
@@ -233,3 +344,32 @@ def _checked(count: int, field: str) -> int:
     if type(count) is not int or not 0 <= count <= MAX_BEATS:
         raise InvalidInput(field, f"must be a whole number from 0 to {MAX_BEATS}")
     return count
+
+
+def _read_window(value: Any) -> Window | None:
+    return None if value is None else Window.parse(value)
+
+
+def _read_prefers(value: Any) -> Window | None:
+    try:
+        return _read_window(value)
+    except InvalidInput as error:
+        first = error.errors[0]
+        field = first.field.replace("window", "prefers", 1)
+        raise InvalidInput(field, first.message, more=error.errors[1:]) from None
+
+
+def _read_within(value: Any) -> timedelta | None:
+    return None if value is None else parse_duration(value, "within", SLACK)
+
+
+def _read_place(value: Any) -> Place | None:
+    return None if value is None else Place.from_object(value)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "window": _read_window,
+    "within": _read_within,
+    "prefers": _read_prefers,
+    "place": _read_place,
+}

@@ -53,6 +53,7 @@ class Claimer:
         node_id: int,
         start: Callable[[Sequence[Held]], None],
         room: Callable[[], Room],
+        left: Callable[[], dict[str, int]],
         is_served: Callable[[Lane], bool],
         is_instant: Callable[[str], bool],
         on_grouped: Callable[[], None],
@@ -65,6 +66,8 @@ class Claimer:
         self._node_id = node_id
         self._start = start
         self._room = room
+        # How many more can be started of kinds that have a limit of their own.
+        self._left = left
         self._is_served = is_served
         self._is_instant = is_instant
         self._on_grouped = on_grouped
@@ -127,9 +130,22 @@ class Claimer:
         for lanes in (self._instant, self._waiting):
             if lanes:
                 lanes.append(lanes.pop(0))
-        return deal(room.instant, self._instant, self._busy) | deal(
-            room.waiting, self._waiting, self._busy
-        )
+        waiting = deal(room.waiting, self._open(self._waiting), self._busy)
+        return deal(room.instant, self._instant, self._busy) | self._limited(waiting)
+
+    def _open(self, lanes: list[Lane]) -> list[Lane]:
+        """Without those of a kind of which no more can be started."""
+        shut = {kind for kind, left in self._left().items() if left <= 0}
+        return [lane for lane in lanes if lane.kind not in shut] if shut else lanes
+
+    def _limited(self, places: dict[int, int]) -> dict[int, int]:
+        """No more of a kind than its limit leaves, in all its lanes together."""
+        left = self._left()
+        for lane in self._waiting if left else ():
+            if lane.kind in left and lane.id in places:
+                places[lane.id] = min(places[lane.id], left[lane.kind])
+                left[lane.kind] -= places[lane.id]
+        return places
 
     async def _claim(self, claim: leases.Claim, places: dict[int, int]) -> int:
         if not any(places.values()):
@@ -159,7 +175,8 @@ class Claimer:
 
     async def _look_ahead(self) -> timedelta:
         """How long until something is due, at most until the next check."""
-        lane_ids = [lane.id for lane in (*self._instant, *self._waiting)]
+        # What is due in a lane that is shut is looked for when a run of its kind ends.
+        lane_ids = [lane.id for lane in (*self._instant, *self._open(self._waiting))]
         longest = self._check_interval
         self._look_ahead_at = time.monotonic() + longest.total_seconds()
         coming: NextDue = await leases.next_due(

@@ -7,7 +7,18 @@ from datetime import timedelta
 from evenbeat.config import Settings
 from evenbeat.core.housekeeping import LARGEST, Chore, Piece, next_size, pause_after
 from evenbeat.observe import failpoint, log
-from evenbeat.store import chores, figures, idempotency, retention, tokens
+from evenbeat.placement.placement import Placement
+from evenbeat.placement.scorekeeping import keep_score
+from evenbeat.store import (
+    chores,
+    figures,
+    idempotency,
+    placements,
+    plans,
+    retention,
+    scores,
+    tokens,
+)
 from evenbeat.store.database import Database, Session
 
 COUNT_EVERY = timedelta(minutes=1)
@@ -18,8 +29,10 @@ STRAYS_EVERY = timedelta(days=1)
 LOOK_EVERY = timedelta(seconds=5)
 # Counting all jobs reads them all: no more than a hundredth of the time is spent on it.
 COUNT_JOBS_AFTER = 100
+# A plan may move thousands of jobs.
+MOVES_PER_PLAN = 100
 # Whose work people want to hear of; the others do nothing but look and count.
-REMOVING = ("runs", "jobs", "days", "answers", "tokens")
+REMOVING = ("runs", "jobs", "days", chores.LETTERS, "answers", "tokens", "plans", "scores")
 
 Work = Callable[[Session, Chore, int], Awaitable[Piece]]
 
@@ -27,24 +40,35 @@ Work = Callable[[Session, Chore, int], Awaitable[Piece]]
 class Janitor:
     """Every node is a janitor; the rows of the chores let one at a time do a piece."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, placement: Placement | None = None
+    ) -> None:
+        """With the node's own `placement`, whose map is kept only once then."""
         self._database = database
+        self._placement = placement or Placement(database, settings.balancing)
         self._share = settings.housekeeping_share
         self._keep = retention.Keep(
             runs=settings.keep_runs,
             runs_for=settings.keep_runs_for,
             finished_jobs_for=settings.keep_finished_jobs_for,
             statistics_for=settings.keep_statistics_for,
+            dead_letters_for=settings.keep_dead_letters_for,
         )
+        self._is_balancing = settings.balancing != "off"
         interval = settings.housekeeping_interval
         self._chores: dict[str, tuple[Work, timedelta]] = {
             chores.COUNT: (self._count, COUNT_EVERY),
             "runs": (self._remove_runs, interval),
             "jobs": (self._remove_jobs, interval),
             "days": (self._remove_days, interval),
+            chores.LETTERS: (self._remove_letters, interval),
             "answers": (self._forget_answers, interval),
             "tokens": (self._forget_tokens, interval),
             "strays": (retention.forget_strays, STRAYS_EVERY),
+            "places": (self._reconcile_places, interval),
+            "plans": (self._forget_plans, interval),
+            "scores": (self._forget_scores, interval),
+            "score": (self._keep_score, settings.score_interval),
             "figures": (self._take_figures, settings.metrics_interval),
             "jobs_by_state": (self._count_jobs, settings.metrics_interval),
         }
@@ -107,6 +131,9 @@ class Janitor:
     async def _remove_days(self, session: Session, chore: Chore, size: int) -> Piece:
         return await retention.remove_days(session, chore, size, self._keep)
 
+    async def _remove_letters(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_letters(session, chore, size, self._keep)
+
     async def _forget_answers(self, session: Session, chore: Chore, size: int) -> Piece:
         """Those kept for requests that may come twice."""
         forgotten = await idempotency.expire(session, limit=size)
@@ -115,6 +142,29 @@ class Janitor:
     async def _forget_tokens(self, session: Session, chore: Chore, size: int) -> Piece:
         forgotten = await tokens.expire(session, kept=KEEP_EXPIRED_TOKENS, limit=size)
         return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> Piece:
+        """What ended by itself leaves the map, and what takes longer than it did weighs more."""
+        if not self._is_balancing:
+            return Piece(0, 0, is_end=True)
+        until, count = await placements.reconcile(session, after=chore.cursor, limit=size)
+        if until is None:
+            await placements.prune(session)
+        return Piece(until or 0, count, is_end=until is None)
+
+    async def _forget_plans(self, session: Session, chore: Chore, size: int) -> Piece:
+        # With all of their moves: a few are plenty.
+        most = max(1, size // MOVES_PER_PLAN)
+        forgotten = await plans.forget(session, limit=most)
+        return Piece(0, forgotten, is_end=forgotten < most)
+
+    async def _forget_scores(self, session: Session, chore: Chore, size: int) -> Piece:
+        forgotten = await scores.forget(session, kept_for=self._keep.statistics_for, limit=size)
+        return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _keep_score(self, session: Session, chore: Chore, size: int) -> Piece:
+        await keep_score(session, self._placement)
+        return Piece(0, 0, is_end=True)
 
     async def _take_figures(self, session: Session, chore: Chore, size: int) -> Piece:
         await figures.take(session)

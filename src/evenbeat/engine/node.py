@@ -20,6 +20,7 @@ from evenbeat.engine.bell import listen
 from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
 from evenbeat.engine.janitor import Janitor
 from evenbeat.engine.keeper import Keeper
+from evenbeat.engine.planner import Planner
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
 from evenbeat.engine.toolbox import NodeToolbox
@@ -28,6 +29,7 @@ from evenbeat.engine.usher import Usher
 from evenbeat.engine.warden import Warden
 from evenbeat.observe import failpoint, log, traces
 from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.placement import Placement
 from evenbeat.store import nodes
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Broken, Held
@@ -38,6 +40,8 @@ BACK_OFF = 1.0
 LEAST_PATIENCE = 5.0
 # Claims run ahead of what is written by this much, so that neither waits for the other.
 MOST_UNWRITTEN = 1000
+# What comes by SQL has its first beat within a second.
+LONGEST_UNPLANNED = timedelta(milliseconds=800)
 # Threads that hang, on a node whose places are few.
 FEWEST_LINGERING = 10
 
@@ -73,6 +77,7 @@ class Node:
             node_id=node_id,
             start=self._start,
             room=self._room,
+            left=self._left,
             is_served=self._is_served,
             is_instant=registry.is_instant,
             on_grouped=self._usher.bell.ring,
@@ -82,7 +87,9 @@ class Node:
         metrics.watch_slots(busy=lambda: len(self._running), total=settings.concurrency)
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
-        self._janitor = Janitor(database, settings)
+        placement = Placement(database, settings.balancing, metrics)
+        self._planner = Planner(database, placement)
+        self._janitor = Janitor(database, settings, placement)
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
@@ -104,6 +111,7 @@ class Node:
                 loops.create_task(forever("usher", self._usher_and_wait)),
                 loops.create_task(forever("warden", self._watch_and_wait)),
                 loops.create_task(forever("janitor", self._tidy_and_wait)),
+                loops.create_task(forever("planner", self._plan_and_wait)),
             ]
             await first_of(stopping, self.is_dead)
             for task in working:
@@ -139,6 +147,12 @@ class Node:
         pause = await self._janitor.turn()
         await asyncio.sleep(pause.total_seconds())
 
+    async def _plan_and_wait(self) -> None:
+        if await self._planner.turn():
+            self._claimer.bell.ring()
+        pause = min(self._settings.check_interval, LONGEST_UNPLANNED)
+        await asyncio.sleep(pause.total_seconds())
+
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(self._registry.served, self._settings.labels)
 
@@ -153,6 +167,14 @@ class Node:
             # All or nothing: claims of a few jobs each cost as much as large ones.
             instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
         )
+
+    def _left(self) -> dict[str, int]:
+        """How many more runs there may be of each kind that has a limit."""
+        limits = self._registry.limits
+        if not limits:
+            return {}
+        running = [run.claimed.definition.kind for run in self._running.values()]
+        return {kind: most - running.count(kind) for kind, most in limits.items()}
 
     def _start(self, batch: Sequence[Held]) -> None:
         ended: list[Ended] = []
@@ -200,7 +222,12 @@ class Node:
                 execution_number=run.claimed.run.number,
                 lingering=self._lingering,
             )
-        self._recorder.add(ended)
+        if ended.recorded is None:
+            self._recorder.add(ended)
+        else:
+            self._recorder.note(run.claimed, ended.recorded)
+            if ended.recorded.group_ids:
+                self._usher.bell.ring()
         self._claimer.bell.ring()
 
     def _on_gone(self, run: Underway) -> None:

@@ -2,19 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import asyncpg
 
+from evenbeat.core.acceptance import in_words
 from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import ErrorClass, RunState
 from evenbeat.core.outcome import Failed, Outcome
-from evenbeat.core.settle import Verdict, settle, stop
+from evenbeat.core.settle import Recorded, Verdict, settle, stop
 from evenbeat.engine import tally
-from evenbeat.engine.runner import in_words
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
 from evenbeat.store import groups, leases
@@ -40,11 +40,13 @@ HELD_UP = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that has ended and is not written yet."""
+    """A run that has ended."""
 
     claimed: Held
     outcome: Outcome
     duration: timedelta | None
+    # Where the handler has written the end itself.
+    recorded: Recorded | None = None
 
 
 class Recorder:
@@ -65,6 +67,14 @@ class Recorder:
         self._has_ended = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
+
+    def note(self, claimed: Held, recorded: Recorded) -> None:
+        """Tell of an end that its handler has written."""
+        settled = Settled(claimed, recorded.verdict, recorded.duration)
+        tell_all([settled], {claimed.run.id}, recorded.at)
+        tally.count(self._metrics, [settled], {claimed.run.id})
+        self.in_hand.pop(claimed.run.id, None)
+        self._on_recorded()
 
     def add(self, *ended: Ended) -> None:
         self._ended.extend(ended)
@@ -178,7 +188,7 @@ class Recorder:
         failpoint.reach("completed")
         if is_in_doubt:
             written = await self._with_unheard(settled, written)
-        tell_all(settled, written, now)
+        tell_all(settled, written.run_ids, now)
         tally.count(self._metrics, settled, written.run_ids)
         if written.group_ids:
             failpoint.reach("before_unpark")
@@ -213,10 +223,10 @@ def tell_failure(error: Exception) -> None:
     log.loop_failed("recorder", error, with_trace=not isinstance(error, TROUBLE))
 
 
-def tell_all(batch: Sequence[Settled], written: Written, now: datetime) -> None:
+def tell_all(batch: Sequence[Settled], run_ids: Collection[int], now: datetime) -> None:
     shows_success = log.shows_info()
     for settled in batch:
-        was_ours = settled.claimed.run.id in written.run_ids
+        was_ours = settled.claimed.run.id in run_ids
         # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
         if shows_success or not was_ours or settled.verdict.run_state is not RunState.COMPLETED:
             tell(settled, now, was_ours=was_ours)

@@ -10,6 +10,7 @@ from evenbeat.core.handler import RunContext, Toolbox
 from evenbeat.core.model import Claimed, ErrorClass
 from evenbeat.core.outcome import Cancelled, Failed, HandedBack, Outcome
 from evenbeat.core.registry import Registry
+from evenbeat.core.settle import Recorded
 from evenbeat.engine import runner
 from evenbeat.engine.recorder import Ended
 from evenbeat.observe import failpoint, traces
@@ -53,7 +54,7 @@ class Underway:
         out_of_time = Failed(f"ran longer than {timeout}", error_class=ErrorClass.TIMEOUT)
         self._timer = loop.call_later(timeout.total_seconds(), self.stop, out_of_time)
 
-    async def _run(self, registry: Registry) -> Outcome:
+    async def _run(self, registry: Registry) -> Outcome | Recorded:
         if not traces.is_on():
             return await runner.run(self.claimed, self._context, registry)
         with traces.processing(self.claimed) as span:
@@ -82,13 +83,13 @@ class Underway:
         self._task.cancel()
         self._end(insisted(self._why or NODE_STOPS))
 
-    def _on_done(self, task: asyncio.Task[Outcome]) -> None:
+    def _on_done(self, task: asyncio.Task[Outcome | Recorded]) -> None:
         self._timer.cancel()
         if not self.is_abandoned:
             self._end(self._outcome(task))
         self._on_gone(self)
 
-    def _outcome(self, task: asyncio.Task[Outcome]) -> Outcome:
+    def _outcome(self, task: asyncio.Task[Outcome | Recorded]) -> Outcome | Recorded:
         if task.cancelled():
             return self._why or NODE_STOPS
         outcome = task.result()
@@ -97,10 +98,13 @@ class Underway:
             return with_trace(self._why, outcome)
         return outcome
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, reported: Outcome | Recorded) -> None:
         failpoint.reach("after_handler")
         spent = timedelta(seconds=time.monotonic() - self._began)
-        self._on_ended(self, Ended(self.claimed, outcome, spent))
+        if isinstance(reported, Recorded):
+            self._on_ended(self, Ended(self.claimed, reported.outcome, spent, reported))
+        else:
+            self._on_ended(self, Ended(self.claimed, reported, spent))
 
 
 def insisted(why: Outcome) -> Outcome:

@@ -11,7 +11,8 @@ from typing import Any, cast, get_args
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.handler import RunContext
 from evenbeat.core.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.secrets import check_references
+from evenbeat.core.secrets import check_references, holds_reference
+from evenbeat.handlers.typed import shape_of
 
 CONTEXT = "context"
 OUTCOMES = get_args(Outcome)
@@ -30,6 +31,11 @@ class Function:
             raise InvalidInput("name", f"there is a function {name!r} already")
         check_callable(function)
         self._functions[name] = function
+
+    def payload_of(self, function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
+        """What a job says to call it."""
+        name = next(name for name, known in self._functions.items() if known is function)
+        return {"name": name, "args": arguments}
 
     def check(self, payload: Any) -> None:
         """A process without functions cannot know which ones the nodes have."""
@@ -73,7 +79,8 @@ class Function:
 
 class Called:
     """A kind of its own, made of one function. It takes the payload, the context, or both: a
-    parameter named `context` is the context, and any other is the payload."""
+    parameter named `context` is the context, and any other is the payload, of whatever type it
+    says."""
 
     def __init__(self, kind: str, function: Callable[..., Any]) -> None:
         check_callable(function)
@@ -81,19 +88,24 @@ class Called:
         self._function = function
         self._takes_context = takes_context(function)
         self._payload_name = payload_parameter(function)
+        self._shape = shape_of(function, self._payload_name)
 
     @property
     def kind(self) -> str:
         return self._kind
 
     def check(self, payload: Any) -> None:
-        """What it can do with a payload, only the function knows."""
+        """What it can do with a payload without a type, only the function knows."""
         check_references(payload, "payload")
+        # What a secret is like shows when it is filled in.
+        if self._shape is not None and not holds_reference(payload):
+            self._shape.make(payload)
 
     async def run(self, context: RunContext) -> Outcome:
         given: list[Any] = []
         if self._payload_name is not None:
-            given.append(context.secrets.fill(context.payload))
+            filled = context.secrets.fill(context.payload)
+            given.append(filled if self._shape is None else self._shape.make(filled))
         extra = {CONTEXT: context} if self._takes_context else {}
         return await call(partial(self._function, *given, **extra), context)
 
@@ -110,6 +122,10 @@ async def call(function: "partial[Any]", context: RunContext) -> Outcome:
     if value is None:
         return DONE
     return value if isinstance(value, OUTCOMES) else Done(result=value)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "")
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

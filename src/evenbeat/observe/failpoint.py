@@ -19,7 +19,13 @@ STEPS = (
     "marked_dead",
     "before_leave",
     "before_housekeeping_commit",
+    "before_placement",
+    "before_placement_commit",
+    "before_rebalance_commit",
+    "rebalanced",
 )
+# Of runs that call SQL functions.
+SQL_STEPS = ("before_settle", "settled")
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 # Taken out of the environment: it is no setting, and not meant for the children of this process.

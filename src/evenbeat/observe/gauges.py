@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from evenbeat.core.balance.record import BalanceFigures
 from evenbeat.core.figures import DatabaseFigures, Figures, Lag, RunTotals
 from evenbeat.core.model import State
 
@@ -64,6 +65,20 @@ XMIN_AGE = Gauge(
 )
 LIVE = Gauge("evenbeat_table_live_tuples", "Rows of a table, estimated.", ("table",))
 DEAD = Gauge("evenbeat_table_dead_tuples", "Rows that vacuum has yet to clear away.", ("table",))
+# By the names of the self-balancing scheduler; `hour` counts from the time of the look.
+SCORE = Gauge("scheduler_distribution_score", "How even the next 24 hours are: 1 is even.")
+SLOT_JOBS = Gauge(
+    "scheduler_slot_job_count", "Jobs that run in each of the next 24 hours.", ("hour",)
+)
+PEAK_JOBS = Gauge("scheduler_peak_hour_job_count", "Jobs that run in the hour of most runs.")
+JOBS_MOVED = Gauge("scheduler_rebalance_jobs_moved", "Jobs that the last rebalance moved.")
+JOBS_SKIPPED = Gauge("scheduler_rebalance_jobs_skipped", "Jobs that the last rebalance left.")
+REBALANCES = "scheduler_rebalance_total"
+REBALANCES_TEXT = "Rebalances since the beginning."
+DEGRADED = Gauge(
+    "evenbeat_distribution_degraded", "Whether the score is below the threshold: 1 if it is."
+)
+
 # A counter, since it only grows.
 RUNS = "evenbeat_cluster_runs_total"
 RUNS_TEXT = "Runs of all nodes since the beginning, as counted by housekeeping."
@@ -121,3 +136,18 @@ def database_gauges(database: DatabaseFigures) -> Iterator[Metric]:
     yield XMIN_AGE.of(database.xmin_age)
     yield LIVE.of({(table.name,): table.live for table in database.tables})
     yield DEAD.of({(table.name,): table.dead for table in database.tables})
+
+
+def balance_gauges(balance: BalanceFigures | None, threshold: float) -> Iterator[Metric]:
+    """How even the load is; nothing before a node has looked for the first time."""
+    if balance is None:
+        return
+    yield SCORE.of(balance.score.score)
+    yield DEGRADED.of(float(balance.score.score < threshold))
+    yield SLOT_JOBS.of({(str(hour),): jobs for hour, jobs in enumerate(balance.job_counts)})
+    yield PEAK_JOBS.of(balance.peak_count)
+    done = CounterMetricFamily(REBALANCES, REBALANCES_TEXT)
+    done.add_metric([], balance.rebalances.total)
+    yield done
+    yield JOBS_MOVED.of(balance.rebalances.moved)
+    yield JOBS_SKIPPED.of(balance.rebalances.skipped)

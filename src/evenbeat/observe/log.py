@@ -39,17 +39,31 @@ POLLING: Final = "Behind a pooler: polling, since no notification comes through"
 LEASE_NOT_RENEWED: Final = "Lease not renewed"
 RUN_CLOSED: Final = "Run closed"
 HOUSEKEEPING_DONE: Final = "Housekeeping done"
+SQL_SERVED: Final = "SQL functions run here"
+SQL_UNRESTRICTED: Final = "SQL functions run with the rights of the engine"
+SQL_NOT_SERVED: Final = "SQL functions do not run here"
 RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written without it"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"
 JOB_CHANGED: Final = "Job changed"
 JOBS_CREATED: Final = "Jobs created"
+NOT_DECLARED: Final = "Job is not in the code any more, and goes on: delete it if it is over"
 JOB_STARTED: Final = "Executing job"
 JOB_COMPLETED: Final = "Job completed successfully"
 JOB_FAILED: Final = "Job execution failed"
+LETTER_CHANGED: Final = "Dead letter changed"
+GROUP_CHANGED: Final = "Group changed"
 LEASE_CLEARED: Final = "Cleared stale lock"
 RUN_FENCED: Final = "Run is not ours any more, its end was not written"
+
+# Balancing.
+MAP_REBUILT: Final = "Bucket map rebuilt"
+JOB_PLACED: Final = "Placed new job"
+JOB_REPLACED: Final = "Placed job anew"
+REBALANCED: Final = "Full rebalance completed"
+REBALANCE_UNDONE: Final = "Rebalance undone"
+JOB_SKIPPED: Final = "Job skipped during rebalance"
 
 # Requests.
 REQUEST_ANSWERED: Final = "Request answered"

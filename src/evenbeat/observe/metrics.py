@@ -94,6 +94,7 @@ class Metrics:
             buckets=REQUESTS,
             registry=registry,
         )
+        self.balancing = Balancing(registry)
         for collector in (self.durations, self.waits, LoopFailures(), BuildInfo()):
             registry.register(collector)
         ProcessCollector(registry=registry)
@@ -116,6 +117,27 @@ class Metrics:
         """All of it, with `more`, as Prometheus or OpenMetrics wants it; and the content type."""
         encode, content_type = choose_encoder(accept)
         return encode(Together(self.registry, more)), content_type
+
+
+class Balancing:
+    """What this process placed."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.placements = Counter(
+            "scheduler_placements_total",
+            "Phases chosen: new, reschedule (edited or resumed), rebalance.",
+            ["type"],
+            registry=registry,
+        )
+        self.durations = Histogram(
+            "scheduler_placement_duration_seconds",
+            "How long it took to place jobs, one or many at once.",
+            buckets=REQUESTS,
+            registry=registry,
+        )
+
+    def count(self, sort: str, count: int = 1) -> None:
+        self.placements.labels(sort).inc(count)
 
 
 class Names:

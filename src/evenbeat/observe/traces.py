@@ -18,11 +18,13 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from evenbeat.core.model import Claimed, Definition, Job
 from evenbeat.core.outcome import Failed, Outcome
+from evenbeat.core.settle import Recorded
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXTRA = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 Owner = TypeVar("Owner")
+Reported = TypeVar("Reported", bound=Outcome | Recorded)
 More = ParamSpec("More")
 Sender = Callable[Concatenate[Owner, Definition, More], Awaitable[Job]]
 
@@ -94,13 +96,14 @@ class Run:
     def __init__(self, span: Span) -> None:
         self._span = span
 
-    def ended(self, outcome: Outcome) -> Outcome:
-        """Put the outcome into the span, and hand it on."""
+    def ended(self, reported: Reported) -> Reported:
+        """Put the outcome into the span, and hand on what was reported."""
+        outcome = reported.outcome if isinstance(reported, Recorded) else reported
         self._span.set_attribute("evenbeat.outcome", type(outcome).__name__.lower())
         if isinstance(outcome, Failed):
             self._span.set_attribute("error.type", outcome.error_type or str(outcome.error_class))
             self._span.set_status(Status(StatusCode.ERROR, outcome.error))
-        return outcome
+        return reported
 
 
 @contextlib.contextmanager

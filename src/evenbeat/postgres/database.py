@@ -33,6 +33,26 @@ def ensure_database(name: str, url: str, maintenance_url: str) -> None:
         thread.submit(asyncio.run, _ensure_explained(name, url, maintenance_url)).result()
 
 
+def create_database(name: str, maintenance_url: str) -> None:
+    """An empty one."""
+    _run_aside(maintenance_url, f'create database "{name}"')
+
+
+def copy_database(of: str, name: str, maintenance_url: str) -> None:
+    """A copy of a database that nobody uses at this moment."""
+    _run_aside(maintenance_url, f'create database "{name}" template "{of}"')
+
+
+def drop_database(name: str, maintenance_url: str) -> None:
+    """Whoever is connected is cut off."""
+    _run_aside(maintenance_url, f'drop database if exists "{name}" with (force)')
+
+
+def _run_aside(url: str, statement: str) -> None:
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(asyncio.run, _run(url, statement)).result()
+
+
 async def _ensure_explained(name: str, url: str, maintenance_url: str) -> None:
     try:
         await _ensure(name, url, maintenance_url)

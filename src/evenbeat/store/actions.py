@@ -14,7 +14,7 @@ from evenbeat.core.catchup import Missed
 from evenbeat.core.errors import Conflict
 from evenbeat.core.lifecycle import Action, states_allowing
 from evenbeat.core.model import Definition, State
-from evenbeat.store import definitions
+from evenbeat.store import definitions, sql_functions
 from evenbeat.store.codes import CODE_OF_STATE
 from evenbeat.store.database import Session
 from evenbeat.store.jobs import NONSENSE, Standing, Unreadable
@@ -47,6 +47,14 @@ async def move(
     except asyncpg.UniqueViolationError:
         raise Conflict(f"cannot {action}: another job that lives holds its dedupe key") from None
     check_count(action, moved, len(changes))
+    shown = [job.id for job, _ in changes if is_shown_by_sql(job)]
+    if shown:
+        await session.fetch(SQL["show"], job_ids=shown)
+
+
+def is_shown_by_sql(job: Standing) -> bool:
+    """Whether it may be among the jobs that the SQL face shows."""
+    return job.definition is None or job.definition.kind == sql_functions.KIND
 
 
 def moves(action: Action, changes: Sequence[tuple[Standing, Change]]) -> dict[str, list[Any]]:

@@ -13,6 +13,8 @@ from evenbeat.store.statements import load
 SQL = load("chores")
 # The one chore on which others wait: nothing is removed before it is counted.
 COUNT = "count"
+# Whose goal tells up to where letters may be missing.
+LETTERS = "letters"
 
 
 async def ensure(session: Session, names: Sequence[str]) -> None:

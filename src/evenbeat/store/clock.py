@@ -16,6 +16,12 @@ LONGEST_TRUST = 60.0
 SOON = timedelta(seconds=10)
 # A few milliseconds late for those who come at once, and their commits go side by side.
 PAUSE = 0.005
+INSTALLATION = (
+    "create_clock_schema",
+    "create_clock_table",
+    "create_clock_function",
+    "replace_clock_of_sql",
+)
 
 
 async def now(session: Session) -> datetime:
@@ -88,7 +94,7 @@ class Waker:
 async def install(database: Database) -> None:
     """Make the clock that `set_to` moves; for databases of tests only."""
     async with database.transaction() as session:
-        for step in ("create_clock_schema", "create_clock_table", "create_clock_function"):
+        for step in INSTALLATION:
             await session.execute(SQL[step])
 
 

@@ -34,7 +34,12 @@ ENGINE = {
     "enable_mergejoin": "off",
     "max_parallel_workers_per_gather": "0",
 }
-PATIENT = {"statement_timeout": "0", "lock_timeout": "0"}
+PATIENT = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    # Whoever reads what comes of it may be slow: a pager, say.
+    "idle_in_transaction_session_timeout": "10min",
+}
 
 
 async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
@@ -45,6 +50,20 @@ async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
     route = Route(to) if isinstance(to, str) else to
     limits = SESSION | (PATIENT if is_patient else {})
     return await route.connect(limits, command_timeout=None if is_patient else COMMAND_TIMEOUT)
+
+
+@contextlib.asynccontextmanager
+async def moment(to: str | Route) -> AsyncGenerator[Any]:
+    """One moment of the whole database, however long it takes to look at it.
+
+    On a connection of its own, that has all the time it needs and writes nothing.
+    """
+    connection = await connect(to, is_patient=True)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            yield connection
+    finally:
+        await connection.close()
 
 
 def cut_off(connection: Any) -> None:

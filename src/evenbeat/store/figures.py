@@ -1,10 +1,13 @@
 """Figures of the whole cluster: taken by one node into a table, read there by everyone."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import BalanceFigures, Rebalances
 from evenbeat.core.figures import (
     DatabaseFigures,
     Figures,
@@ -14,13 +17,13 @@ from evenbeat.core.figures import (
     TableFigures,
 )
 from evenbeat.core.model import State
-from evenbeat.store import nodes
+from evenbeat.store import clock, nodes
 from evenbeat.store.codes import STATES
 from evenbeat.store.database import Session
 from evenbeat.store.statements import load
 
 SQL = load("figures")
-CLUSTER, JOBS = "cluster", "jobs"
+CLUSTER, JOBS, BALANCE = "cluster", "jobs", "balance"
 # The probe looks at this many in each lane, so that it answers within milliseconds.
 LOOK = 100
 # Beyond this, more is just more.
@@ -40,13 +43,23 @@ async def lag(session: Session) -> Lag:
 
 
 async def take(session: Session) -> None:
-    """Everything but the count of jobs: a few bounded statements."""
+    """Everything but the count of jobs, for everyone to read."""
+    await session.execute(SQL["save"], name=CLUSTER, value=await gather(session))
+
+
+async def look(session: Session) -> Figures:
+    """Everything but the count of jobs, as it is at this moment; nothing is written."""
+    return figures_from(await gather(session), await clock.now(session), None)
+
+
+async def gather(session: Session) -> dict[str, Any]:
+    """A few bounded statements."""
     lanes = await session.fetch(SQL["lanes"], most=MOST_COUNTED)
     [letters] = await session.fetch(SQL["dead_letters"], most=MOST_COUNTED)
     totals = await session.fetch(SQL["run_totals"])
     [database] = await session.fetch(SQL["database"])
     tables = await session.fetch(SQL["tables"])
-    value = {
+    return {
         "lanes": [dict(row) for row in lanes],
         "nodes": await nodes.count_live(session),
         "dead_letters": dict(letters),
@@ -54,7 +67,6 @@ async def take(session: Session) -> None:
         "database": dict(database),
         "tables": [dict(row) for row in tables],
     }
-    await session.execute(SQL["save"], name=CLUSTER, value=value)
 
 
 async def count_jobs(session: Session) -> int:
@@ -71,10 +83,16 @@ async def read(session: Session) -> Figures | None:
     rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
     if CLUSTER not in rows:
         return None
-    taken: dict[str, Any] = rows[CLUSTER]["value"]
-    counted_at, jobs = counted_from(rows.get(JOBS))
+    cluster = rows[CLUSTER]
+    return figures_from(cluster["value"], cluster["taken_at"], rows.get(JOBS))
+
+
+def figures_from(
+    taken: dict[str, Any], taken_at: datetime, counted: asyncpg.Record | None
+) -> Figures:
+    counted_at, jobs = counted_from(counted)
     return Figures(
-        taken_at=rows[CLUSTER]["taken_at"],
+        taken_at=taken_at,
         lanes=tuple(lane_from(lane) for lane in taken["lanes"]),
         live_nodes=taken["nodes"],
         open_dead_letters=taken["dead_letters"]["count"],
@@ -83,6 +101,31 @@ async def read(session: Session) -> Figures | None:
         database=database_from(taken["database"], taken["tables"]),
         counted_at=counted_at,
         jobs=jobs,
+    )
+
+
+async def save_balance(session: Session, found: BalanceFigures) -> None:
+    value = {
+        "score": asdict(found.score),
+        "job_counts": list(found.job_counts),
+        "peak_count": found.peak_count,
+        "rebalances": asdict(found.rebalances),
+    }
+    await session.execute(SQL["save"], name=BALANCE, value=value)
+
+
+async def read_balance(session: Session) -> BalanceFigures | None:
+    """None: nobody has looked at the distribution yet."""
+    row = await session.fetch_row(SQL["read"], names=[BALANCE])
+    if row is None:
+        return None
+    value: dict[str, Any] = row["value"]
+    return BalanceFigures(
+        taken_at=row["taken_at"],
+        score=Score(**value["score"]),
+        job_counts=tuple(value["job_counts"]),
+        peak_count=value["peak_count"],
+        rebalances=Rebalances(**value["rebalances"]),
     )
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import asyncpg
 
 from evenbeat.core.errors import NotFound
-from evenbeat.core.groups import Group
+from evenbeat.core.groups import Group, Rate
 from evenbeat.store.database import Database, Session
+from evenbeat.store.listing import pattern
 from evenbeat.store.statements import load
 
 SQL = load("groups")
@@ -26,6 +28,35 @@ class StoredGroup:
     pace: timedelta | None
     burst: int
     paused_at: datetime | None
+    # When its pace lets the next one in that waits for it.
+    ready_at: datetime | None
+    created_at: datetime
+    limits_at: datetime
+    is_new: bool = False
+
+    @property
+    def rate(self) -> Rate | None:
+        return None if self.pace is None else Rate.paced(self.pace, self.burst)
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """A group with how many run in it and how many wait, since the first of these was due."""
+
+    group: StoredGroup
+    running: int
+    waiting: int
+    waiting_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A job that has a place in a group since it started, or waits for one since it was due."""
+
+    uid: UUID
+    name: str | None
+    since: datetime
+    node: str | None
 
 
 async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
@@ -36,16 +67,59 @@ async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
 
 async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, int]:
     """The ids of these groups by key; made with these limits where there are none yet."""
-    keys, limits = [group.key for group in named], [limits_of(group) for group in named]
-    await session.execute(
+    await make(session, named)
+    rows = await session.fetch(SQL["ids"], keys=[group.key for group in named])
+    return {row["key"]: row["id"] for row in rows}
+
+
+async def make(session: Session, named: Sequence[Group]) -> int:
+    """Make those that there are not yet; says how many they were."""
+    limits = [limits_of(group) for group in named]
+    return await session.execute(
         SQL["ensure"],
-        keys=keys,
+        keys=[group.key for group in named],
         max_running=[each["max_running"] for each in limits],
         paces=[each["pace"] for each in limits],
         bursts=[each["burst"] for each in limits],
     )
-    rows = await session.fetch(SQL["ids"], keys=keys)
-    return {row["key"]: row["id"] for row in rows}
+
+
+async def page(session: Session, *, search: str | None, limit: int, offset: int) -> list[Occupied]:
+    rows = await session.fetch(
+        SQL["page"], keys=None, search=search and pattern(search), limit=limit, offset=offset
+    )
+    return [occupied_from(row) for row in rows]
+
+
+async def count(session: Session, *, search: str | None) -> int:
+    return await session.fetch_value(SQL["count"], search=search and pattern(search))
+
+
+async def occupied(session: Session, key: str) -> Occupied:
+    row = await session.fetch_row(SQL["page"], keys=[key], search=None, limit=1, offset=0)
+    if row is None:
+        raise NotFound(f"no group {key!r}")
+    return occupied_from(row)
+
+
+async def holders(session: Session, group_id: int, *, limit: int) -> list[Member]:
+    """Who has a place in it, the longest first."""
+    rows = await session.fetch(SQL["holders"], group_id=group_id, limit=limit)
+    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+
+
+async def waiting(session: Session, group_id: int, *, limit: int, offset: int) -> list[Member]:
+    """Who waits for a place, in turn."""
+    rows = await session.fetch(SQL["waiting"], group_id=group_id, limit=limit, offset=offset)
+    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+
+
+async def locked(session: Session, key: str) -> StoredGroup:
+    """As it is, and stays until the end of the transaction."""
+    row = await session.fetch_row(SQL["lock_key"], key=key)
+    if row is None:
+        raise NotFound(f"no group {key!r}")
+    return group_from(row)
 
 
 async def by_key(session: Session, key: str) -> StoredGroup:
@@ -55,19 +129,13 @@ async def by_key(session: Session, key: str) -> StoredGroup:
     return group_from(row)
 
 
-async def change(session: Session, key: str, group: Group) -> int:
-    """Give the group other limits; its id comes back, for whoever may fit in now."""
-    found = await session.fetch_value(SQL["change"], key=key, **limits_of(group))
-    if found is None:
-        raise NotFound(f"no group {key!r}")
-    return found
+async def change(session: Session, group: Group) -> None:
+    """Give the group, which is locked, other limits."""
+    await session.execute(SQL["change"], key=group.key, **limits_of(group))
 
 
-async def pause(session: Session, key: str, *, paused: bool) -> int:
-    found = await session.fetch_value(SQL["pause"], key=key, paused=paused)
-    if found is None:
-        raise NotFound(f"no group {key!r}")
-    return found
+async def pause(session: Session, key: str, *, paused: bool) -> None:
+    await session.execute(SQL["pause"], key=key, paused=paused)
 
 
 async def unpark(database: Database, group_ids: Collection[int]) -> int:
@@ -106,4 +174,11 @@ def group_from(row: asyncpg.Record) -> StoredGroup:
         pace=row["pace"],
         burst=row["burst"],
         paused_at=row["paused_at"],
+        ready_at=row["ready_at"],
+        created_at=row["created_at"],
+        limits_at=row["limits_at"],
     )
+
+
+def occupied_from(row: asyncpg.Record) -> Occupied:
+    return Occupied(group_from(row), row["running"], row["waiting"], row["waiting_since"])

@@ -9,7 +9,7 @@ import asyncpg
 import orjson
 
 from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
-from evenbeat.core.model import Definition, Job, Pulse
+from evenbeat.core.model import Definition, ErrorClass, Job, Pulse
 from evenbeat.store import definitions
 from evenbeat.store.codes import CAUSES, STATES
 from evenbeat.store.database import Session
@@ -32,6 +32,7 @@ class Unreadable:
 
 
 Known = tuple[UUID, Definition] | Unreadable
+Versions = tuple[int, int]
 NOWHERE = Unreadable("there is a pulse, but no job")
 
 
@@ -78,27 +79,34 @@ async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
 
 
 class Definitions:
-    """Uids and definitions of jobs, read once and good while their version is the same."""
+    """Uids and definitions of jobs, read once and good while their versions are the same.
+
+    Those are the version of the definition, and that of the plan, by which it may beat elsewhere.
+    """
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
-        self._known: dict[int, tuple[int, Known]] = {}
+        self._known: dict[int, tuple[Versions, Known]] = {}
 
-    async def of(self, session: Session, versions: Mapping[int, int]) -> dict[int, Known]:
+    async def of(self, session: Session, versions: Mapping[int, Versions]) -> dict[int, Known]:
         """One that cannot be read must not hide the rest."""
         unknown = [each for each, version in versions.items() if self._version(each) != version]
         if unknown:
             rows = await session.fetch(SQL["definitions"], ids=unknown)
             if len(self._known) + len(unknown) > self._most:
                 self._known = {each: self._known[each] for each in versions if each in self._known}
-            found = {row["id"]: (row["version"], definition_from(row)) for row in rows}
+            found = {row["id"]: (versions_of(row), definition_from(row)) for row in rows}
             lost = {each: (versions[each], NOWHERE) for each in unknown if each not in found}
             self._known |= found | lost
         return {each: self._known[each][1] for each in versions}
 
-    def _version(self, job_id: int) -> int | None:
+    def _version(self, job_id: int) -> Versions | None:
         known = self._known.get(job_id)
         return known and known[0]
+
+
+def versions_of(row: asyncpg.Record) -> Versions:
+    return row["version"], row["plan_version"]
 
 
 def definition_from(
@@ -166,5 +174,6 @@ def pulse_from(row: Mapping[str, Any]) -> Pulse:
         last_started_at=row["last_started_at"],
         last_finished_at=row["last_finished_at"],
         last_error=row["last_error"],
+        last_error_class=row["last_error_class"] and ErrorClass(row["last_error_class"]),
         node=row["node"],
     )

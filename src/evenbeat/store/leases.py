@@ -10,6 +10,7 @@ import asyncpg
 
 from evenbeat.core.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.settle import Verdict
+from evenbeat.core.signatures import signature_of
 from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, CODE_OF_STATE
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Definitions, Unreadable
@@ -224,7 +225,8 @@ async def with_definitions(
 ) -> list[Held]:
     if not rows:
         return []
-    known = await definitions.of(session, {row["id"]: row["def_version"] for row, _ in rows})
+    versions = {row["id"]: (row["def_version"], row["plan_version"]) for row, _ in rows}
+    known = await definitions.of(session, versions)
     return [held_from(row, token, known[row["id"]]) for row, token in rows]
 
 
@@ -322,7 +324,10 @@ def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list
         "items_crawled": sparse(each.items_crawled or None for each in verdicts),
         "items_indexed": sparse(each.items_indexed or None for each in verdicts),
         "reasons": sparse(each.reason for each in verdicts),
-        "dead": sparse(each.is_dead or None for each in verdicts),
+        "signatures": sparse(
+            signature_of(each.error, each.error_class) if each.is_dead else None
+            for each in verdicts
+        ),
         "missed_counts": sparse(each and each.count for each in missed),
         "missed_from": sparse(each and each.first_at for each in missed),
         "missed_until": sparse(each and each.until_at for each in missed),

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
-from evenbeat.core.filters import Filter
+from evenbeat.core.filters import EVERYTHING, Filter
 from evenbeat.core.model import Job, State
 from evenbeat.store.codes import CODE_OF_STATE, STATES
 from evenbeat.store.database import Session
@@ -43,9 +43,9 @@ async def count(session: Session, chosen: Filter) -> int:
     return await session.fetch_value(SQL["count"], **conditions(chosen))
 
 
-async def status_counts(session: Session) -> dict[State, int]:
+async def status_counts(session: Session, chosen: Filter = EVERYTHING) -> dict[State, int]:
     """How many jobs there are of each status, by the interval scheduler's count."""
-    rows = await session.fetch(SQL["status_counts"])
+    rows = await session.fetch(SQL["status_counts"], **conditions(chosen))
     return {STATES[row["status"]]: row["count"] for row in rows}
 
 

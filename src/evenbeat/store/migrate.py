@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.errors import MigrationFailed
+from evenbeat.core.schedules.clockwork.zones import known_zones
 from evenbeat.observe import log
 from evenbeat.store.availability import availability
 from evenbeat.store.database import Session, connect
@@ -132,17 +133,32 @@ async def read_status(session: Session, known: Sequence[Migration] | None = None
 
 async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Migration]:
     """Apply whatever is pending, and say what that was."""
-    done: list[Migration] = []
     connection = await connect(url, is_patient=True)
     try:
         session = Session(connection, "database")
         await refuse_old_server(session)
-        while step := await apply_next(connection, session, known):
-            log.get_logger().info(log.MIGRATED, migration=str(step))
-            done.append(step)
+        done = await apply_all(connection, session, known)
+        await load_zones(session)
     finally:
         await connection.close()
     return done
+
+
+async def apply_all(
+    connection: Any, session: Session, known: Sequence[Migration] | None = None
+) -> list[Migration]:
+    """Whatever is pending of these, or of all; part of the transaction that is under way."""
+    done: list[Migration] = []
+    while step := await apply_next(connection, session, known):
+        log.get_logger().info(log.MIGRATED, migration=str(step))
+        done.append(step)
+    return done
+
+
+async def load_zones(session: Session) -> None:
+    """Tell the database which time zones we can read: a newer Python knows newer ones."""
+    if await session.fetch_value(SQL["has_zones"]):
+        await session.execute(SQL["load_zones"], names=sorted(known_zones()))
 
 
 async def refuse_old_server(session: Session) -> None:

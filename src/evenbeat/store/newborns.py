@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -133,6 +134,8 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
     }
 
 
+# Nearly all jobs have one of a few.
+@lru_cache(maxsize=1024)
 def policy_text(policy: Policy) -> str | None:
     written = encode_policy(policy)
     return json_text(written) if written else None

@@ -24,6 +24,7 @@ class Keep:
     runs_for: timedelta
     finished_jobs_for: timedelta
     statistics_for: timedelta
+    dead_letters_for: timedelta
 
 
 class Server:
@@ -141,4 +142,12 @@ async def remove_jobs(session: Session, chore: Chore, size: int, keep: Keep) -> 
 async def remove_days(session: Session, chore: Chore, size: int, keep: Keep) -> Piece:
     """Statistics that are too old."""
     removed = await session.execute(SQL["remove_days"], keep_for=keep.statistics_for, limit=size)
+    return Piece(0, removed, is_end=removed < size)
+
+
+async def remove_letters(session: Session, chore: Chore, size: int, keep: Keep) -> Piece:
+    """Dead letters that somebody saw to long ago."""
+    removed = await session.fetch_value(
+        SQL["remove_letters"], keep_for=keep.dead_letters_for, limit=size, chore=chore.name
+    )
     return Piece(0, removed, is_end=removed < size)

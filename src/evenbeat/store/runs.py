@@ -1,18 +1,44 @@
 """Runs: the history of a job, newest first."""
 
-from datetime import timedelta
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import asyncpg
 
 from evenbeat.core.errors import NotFound
+from evenbeat.core.export import ExportedRun, RunFilter
 from evenbeat.core.ids import run_uid
-from evenbeat.core.model import ErrorClass, Run
-from evenbeat.store.codes import CAUSES, RUN_STATES
-from evenbeat.store.database import Session
+from evenbeat.core.model import ErrorClass, Run, RunState
+from evenbeat.store.availability import availability
+from evenbeat.store.codes import CAUSES, CODE_OF_RUN_STATE, RUN_STATES
+from evenbeat.store.database import Session, moment
 from evenbeat.store.statements import load
 
 SQL = load("runs")
+# Rows on their way at a time: a few megabytes, if each has a stack trace.
+AT_ONCE = 500
+NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run in a list of many jobs' runs, with what its job is called."""
+
+    run: Run
+    job_name: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLine:
+    """What a run said, as it is kept; a later line has a larger id."""
+
+    id: int
+    at: datetime
+    level: str
+    message: str
 
 
 async def page(
@@ -39,6 +65,51 @@ async def by_id(session: Session, run_id: int) -> Run:
     if row is None:
         raise NotFound(f"no run {run_uid(run_id)}")
     return run_from(row, row["job_uid"])
+
+
+async def export(
+    url: str, clock: str, chosen: RunFilter, at_once: int = AT_ONCE
+) -> AsyncIterator[ExportedRun]:
+    """All that are meant, the oldest first, as of one moment, and never many at once."""
+    given: dict[str, object] = {
+        "job_uid": chosen.job_uid,
+        "since": chosen.since,
+        "until": chosen.until,
+        "states": chosen.states and [CODE_OF_RUN_STATE[state] for state in sorted(chosen.states)],
+    }
+    statement = SQL["export"]
+    async with moment(url) as connection:
+        with availability():
+            values = statement.arguments(given)
+            cursor = await connection.cursor(statement.text(clock), *values)
+            while rows := await cursor.fetch(at_once):
+                for row in rows:
+                    uid = row["job_uid"]
+                    run = run_from(row, uid or NOBODY)
+                    yield ExportedRun(run, uid, row["job_name"], row["kind"])
+
+
+async def newest(
+    session: Session,
+    *,
+    job_id: int | None,
+    states: Collection[RunState] | None,
+    older_than: int | None,
+    limit: int,
+) -> list[ListedRun]:
+    rows = await session.fetch(
+        SQL["newest"],
+        job_id=job_id,
+        states=None if states is None else [CODE_OF_RUN_STATE[state] for state in states],
+        older_than=older_than,
+        limit=limit,
+    )
+    return [ListedRun(run_from(row, row["job_uid"]), row["job_name"], row["kind"]) for row in rows]
+
+
+async def lines(session: Session, run_id: int, *, after: int, limit: int) -> list[StoredLine]:
+    rows = await session.fetch(SQL["lines"], run_id=run_id, after=after, limit=limit)
+    return [StoredLine(row["id"], row["at"], row["level"], row["message"]) for row in rows]
 
 
 def run_from(row: asyncpg.Record, job_uid: UUID) -> Run:

@@ -1,9 +1,19 @@
 """Statistics: counted by the engine as it goes, read here."""
 
 from datetime import timedelta
+from typing import Any
+
+import asyncpg
 
 from evenbeat.core.model import RunState
-from evenbeat.core.statistics import Ending, RunCounts, Statistics, durations_of
+from evenbeat.core.statistics import (
+    Day,
+    Ending,
+    RunCounts,
+    Scope,
+    Statistics,
+    durations_of,
+)
 from evenbeat.store.chores import COUNT
 from evenbeat.store.codes import RUN_STATES
 from evenbeat.store.database import Session
@@ -42,8 +52,28 @@ async def newest_endings(session: Session, job_id: int, *, limit: int) -> list[E
     ]
 
 
-async def runs(session: Session) -> RunCounts:
-    [row] = await session.fetch(SQL["runs"], counting=COUNT)
+async def runs(session: Session, scope: Scope) -> RunCounts:
+    [row] = await session.fetch(SQL["runs"], counting=COUNT, **conditions(scope))
+    return counts_from(row)
+
+
+async def days(session: Session, scope: Scope, *, count: int) -> list[Day]:
+    """The last days on which runs started, oldest first; days without any are left out."""
+    rows = await session.fetch(SQL["days"], counting=COUNT, days=count, **conditions(scope))
+    return [Day(row["day"], counts_from(row), row["retried"]) for row in rows]
+
+
+async def dead_letters(session: Session, scope: Scope) -> tuple[int, int]:
+    """How many there are, and how many nobody has acknowledged."""
+    [row] = await session.fetch(SQL["dead_letters"], **conditions(scope))
+    return row["total"], row["unacknowledged"]
+
+
+def conditions(scope: Scope) -> dict[str, Any]:
+    return {"job_id": scope.job_id, "kind": scope.kind, "group": scope.group}
+
+
+def counts_from(row: asyncpg.Record) -> RunCounts:
     return RunCounts(
         completed=row["completed"],
         failed=row["failed"],
@@ -52,9 +82,3 @@ async def runs(session: Session) -> RunCounts:
         skipped=row["skipped"],
         time_spent=row["duration_ms"] * MILLISECOND,
     )
-
-
-async def dead_letters(session: Session) -> tuple[int, int]:
-    """How many there are, and how many nobody has acknowledged."""
-    [row] = await session.fetch(SQL["dead_letters"])
-    return row["total"], row["unacknowledged"]

@@ -7,15 +7,18 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from evenbeat.core.balance.footprint import Footprint
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.model import Cause, Policy
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.codes import CAUSES
-from evenbeat.store.database import Database, Session, connect
+from evenbeat.store.database import Database, Session, moment
+from evenbeat.store.definitions import timetable_of
+from evenbeat.store.jobs import NONSENSE
 from evenbeat.store.statements import joined, load
 
 SQL = load("verify")
-HELPERS = ("scope", "recurring", "accounts")
+HELPERS = ("scope", "recurring", "accounts", "mapped")
 RULES = tuple(name for name in SQL if name not in HELPERS)
 # One by one, most of the time went to asking.
 ALL_AT_ONCE = joined("verify", RULES, by="of_one_rule", word="union all")
@@ -52,12 +55,14 @@ class Entry:
 class Account:
     """What became of the beats of one recurring job, in the order of its runs.
 
-    `cursor` is the beat that comes next; None where it does not follow from what came before.
+    All of it is since `planned_at`, and of runs later than `run_number`. `cursor` is the beat that
+    comes next; None where it does not follow from what came before.
     """
 
     job_id: int
     timetable: Timetable
-    created_at: datetime
+    planned_at: datetime
+    run_number: int
     cursor: datetime | None
     entries: tuple[Entry, ...]
 
@@ -100,16 +105,28 @@ class Snapshot:
                     yield account
             after = jobs[-1]["id"]
 
+    async def mapped(self) -> AsyncIterator[tuple[int, Footprint, Timetable]]:
+        """What the map holds of each job, and by which timetable it beats."""
+        after = 0
+        while rows := await self._session.fetch(SQL["mapped"], after=after, limit=NEWEST):
+            for row in rows:
+                try:
+                    timetable = timetable_of(row["timetable"].encode())
+                    counted = row["counted"] and timetable_of(row["counted"].encode())
+                except NONSENSE:
+                    continue
+                yield (
+                    row["job_id"],
+                    Footprint(row["interval_s"], row["phase_s"], row["cost_s"], counted),
+                    timetable,
+                )
+            after = rows[-1]["job_id"]
+
 
 @contextlib.asynccontextmanager
 async def snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
-    """On a connection of its own, that has all the time it needs and writes nothing."""
-    connection = await connect(database.route, is_patient=True)
-    try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            yield Snapshot(connection, database.clock, grace)
-    finally:
-        await connection.close()
+    async with moment(database.route) as connection:
+        yield Snapshot(connection, database.clock, grace)
 
 
 def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:
@@ -122,7 +139,7 @@ def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:
         return None
     is_open = job["is_running"] or job["retry_at"] is not None
     cursor = None if is_open else job["next_beat_at"]
-    return Account(job["id"], timetable, job["created_at"], cursor, entries)
+    return Account(job["id"], timetable, job["planned_at"], job["run_number"], cursor, entries)
 
 
 def entry_from(row: Any) -> Entry:

@@ -55,7 +55,7 @@ class Wanted:
             )
 
 
-def read_if_match(request: Request) -> Wanted:
+async def read_if_match(request: Request) -> Wanted:
     # The values of several lines are one list.
     text = ", ".join(request.headers.getlist("if-match"))
     if not text or text.strip() == "*":

@@ -57,7 +57,9 @@ MEANINGS = {
     503: "the database does not answer",
 }
 SIGNED_IN = (401, 403, 429, 503)
-WITH_BODY = (400, 408, 413, 415, 422)
+WITH_BODY = (400, 408, 413, 415)
+# What cannot be accepted; a face whose clients know another status says so on its routes.
+REFUSAL = 422
 KEY_PARAMETER = {
     "name": HEADER,
     "in": "header",
@@ -112,7 +114,12 @@ def describe(operation: dict[str, Any], method: str, path: str, route: Any) -> N
     if method == "POST" and isinstance(route.original_route, Once):
         operation.setdefault("parameters", []).append(KEY_PARAMETER)
     responses: dict[str, Any] = operation["responses"]
-    for status in statuses(operation, path, rule):
+    refusal: int = getattr(route.original_route, "refusal", REFUSAL)
+    if refusal != REFUSAL:
+        # FastAPI's own word.
+        responses.pop(str(REFUSAL), None)
+        responses[str(refusal)] = {"description": MEANINGS[REFUSAL]}
+    for status in statuses(operation, path, rule, refusal):
         responses.setdefault(str(status), {})
     for code, response in responses.items():
         if code.isdecimal() and int(code) >= http.HTTPStatus.BAD_REQUEST and rule and rule.role:
@@ -120,15 +127,18 @@ def describe(operation: dict[str, Any], method: str, path: str, route: Any) -> N
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def statuses(operation: dict[str, Any], path: str, rule: Rule | None) -> Iterator[int]:
+def statuses(
+    operation: dict[str, Any], path: str, rule: Rule | None, refusal: int
+) -> Iterator[int]:
     if rule is None or rule.role is None:
         return
     yield from SIGNED_IN
     yield 500
     if "requestBody" in operation:
         yield from WITH_BODY
+        yield refusal
     if operation.get("parameters"):
-        yield 422
+        yield refusal
     if KEY_PARAMETER in operation.get("parameters", ()):
         yield 409
     if "{" in path:

@@ -31,6 +31,11 @@ async def look(app: Evenbeat) -> list[Metric]:
     try:
         async with asyncio.timeout(PATIENCE):
             lag, figures = await app.lag(), await app.figures()
+            balance = await app.balance.figures()
     except (StoreUnavailable, TimeoutError):
         return list(gauges.without_database())
-    return list(gauges.gauges_of(lag, figures, app.metrics.kinds.label))
+    threshold = app.settings.score_threshold
+    return [
+        *gauges.gauges_of(lag, figures, app.metrics.kinds.label),
+        *gauges.balance_gauges(balance, threshold),
+    ]

@@ -1,104 +1,18 @@
-"""One process for all tests of a module: starting it takes longer than all of them."""
+"""Clients of the interval scheduler."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
-from evenbeat.control.verify import verify
 from evenbeat.core.access import Role
-from evenbeat.store import clock as clocks
-from evenbeat.store.database import Database
-from tests.conftest import START
 from tests.contracts.s1.talking import Client, token
-from tests.support import databases
-from tests.support.databases import Clock
-from tests.support.processes import Process
-from tests.support.serving import server_environ, token_for
-
-ROOT = Path(__file__).resolve().parents[3]
-QUICK = {
-    "EVENBEAT_CLOCK": "set",
-    "EVENBEAT_CHECK_INTERVAL": "100ms",
-    "EVENBEAT_STALE_CHECK_INTERVAL": "100ms",
-    "EVENBEAT_LEASE_DURATION": "2s",
-    "EVENBEAT_HOUSEKEEPING_INTERVAL": "1s",
-    # One test is a hundred strangers.
-    "EVENBEAT_RATE_LIMIT": "0",
-    "EVENBEAT_APP": "tests.contracts.s1.workers:eb",
-    "PYTHONPATH": str(ROOT),
-}
-
-
-async def begin(url: str) -> None:
-    await databases.empty(url)
-    database = Database(url, clock="set")
-    await database.open()
-    await clocks.set_to(database, START)
-    await database.close()
+from tests.support.serving import token_for
 
 
 @pytest.fixture(scope="module")
-def environ(
-    database_url: str, way: str, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    """Settings of processes on a database that is empty when the module begins."""
-    asyncio.run(begin(database_url))
-    return server_environ(way, tmp_path_factory.mktemp("home")) | QUICK
-
-
-@pytest.fixture(scope="module")
-def start(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Process]]:
-    """Starts real processes, which live until the module ends."""
-    started: list[Process] = []
-    cwd = tmp_path_factory.mktemp("processes")
-
-    def begin(*arguments: str, **more: str) -> Process:
-        started.append(Process(*arguments, environ=environ | more, cwd=cwd))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def verified(way: str, start: Callable[..., Process]) -> Iterator[None]:
-    """Ends a module by looking for breaches, once for all of its tests."""
-    yield
-    assert asyncio.run(breaches(way)) == []
-
-
-async def breaches(url: str) -> list[str]:
-    database = Database(url, clock="set")
-    await database.open()
-    found = await verify(database)
-    await database.close()
-    return [str(breach) for breach in found]
-
-
-@pytest.fixture(scope="module")
-def up(start: Callable[..., Process]) -> str:
-    """The address of a process that is everything at once."""
-    return asyncio.run(start("up").ready())
-
-
-@pytest.fixture
-async def database(way: str, environ: dict[str, str]) -> AsyncIterator[Database]:
-    """The module's database, as the tests before have left it."""
-    database = Database(way, clock="set")
-    await database.open()
-    yield database
-    await database.close()
-
-
-@pytest.fixture
-async def clock(database: Database) -> Clock:
-    """Goes on from where the test before has left it."""
-    return Clock(database, await clocks.now(database))
+def peculiar() -> dict[str, str]:
+    # First after exactly one interval, as their document has it.
+    return {"EVENBEAT_BALANCING": "off"}
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ async def test_a_job_that_never_ran_has_nothing_to_count(api: Client) -> None:
         "last_execution_at": None,
         "next_scheduled_at": job["next_run_at"],
         "success_rate": None,
+        "dead_letters": {"total": 0, "unacknowledged": 0},
     }
 
 

@@ -11,6 +11,7 @@ from evenbeat.handlers import built_in
 from evenbeat.handlers.crawl import Crawl
 from evenbeat.handlers.echo import Echo
 from evenbeat.handlers.function import Function
+from evenbeat.handlers.sql_function import SqlFunction
 
 
 def test_a_handler_is_found_by_its_kind() -> None:
@@ -43,9 +44,9 @@ def test_a_kind_may_be_known_and_not_served() -> None:
 
 
 def test_every_node_serves_echo_and_http_and_knows_the_rest() -> None:
-    registry = built_in(load(environ={}), Function())
+    registry = built_in(load(environ={}), Function(), SqlFunction())
     assert registry.served == ["echo", "http"]
-    assert list(registry) == ["crawl", "echo", "function", "http"]
+    assert list(registry) == ["crawl", "echo", "function", "http", "program", "sql_function"]
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ def test_an_edit_to_an_interval_without_a_phase_beats_after_one_interval():
 
 
 def test_an_interval_that_says_no_phase_keeps_the_one_it_had():
-    placed = every(7 * MINUTE)
+    placed = Timetable(Every(7 * MINUTE)).placed(3 * MINUTE)
     assert keep_rhythm(Timetable(Every(7 * MINUTE)), placed, NOON) == placed
     bounded = Timetable(Every(7 * MINUTE), Bounds(max_runs=3))
-    assert keep_rhythm(bounded, placed, NOON) == every(7 * MINUTE, max_runs=3)
+    assert keep_rhythm(bounded, placed, NOON) == bounded.placed(3 * MINUTE)
     for other in (Every(8 * MINUTE), Every(7 * MINUTE, phase=MINUTE), Once(NOON)):
         planned = Timetable(other).planned_at(NOON)
         assert keep_rhythm(Timetable(other), placed, NOON) == planned

@@ -7,6 +7,7 @@ import pytest
 from evenbeat.core.durations import (
     EXACT,
     Limits,
+    coarse,
     describe_duration,
     format_duration,
     parse_duration,
@@ -94,3 +95,23 @@ def test_a_duration_is_printed_exactly(length: timedelta, text: str, words: str)
     assert format_duration(length) == text
     assert describe_duration(length) == words
     assert parse_duration(text, limits=EXACT) == length
+
+
+@pytest.mark.parametrize(
+    ("exact", "rounded"),
+    [
+        ("3d5h59m", "3d5h"),
+        ("1d", "1d"),
+        ("23h59m59s", "23h59m"),
+        ("1h0m59s", "1h"),
+        ("59m59.9s", "59m59s"),
+        ("1.9s", "1s"),
+        ("900ms", "0s"),
+    ],
+)
+def test_a_coarse_duration_has_two_units_and_is_never_longer(exact: str, rounded: str) -> None:
+    assert format_duration(coarse(parse_duration(exact, limits=EXACT))) == rounded
+
+
+def test_a_coarse_duration_is_never_negative() -> None:
+    assert coarse(timedelta(seconds=-5)) == timedelta(0)

@@ -1,5 +1,7 @@
 """Tags of answers, and the conditions that clients put on them."""
 
+import asyncio
+
 import pytest
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -14,7 +16,7 @@ class Out(BaseModel):
 
 def wanted(*values: str):
     headers = [(b"if-match", value.encode()) for value in values]
-    return read_if_match(Request({"type": "http", "headers": headers}))
+    return asyncio.run(read_if_match(Request({"type": "http", "headers": headers})))
 
 
 def test_a_tag_changes_with_the_version_and_with_the_answer() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,8 @@ from evenbeat.config import Settings
 from evenbeat.control.signing import make_token, secret_of
 from evenbeat.core.access import Role
 from evenbeat.core.errors import InvalidInput, InvalidSettings, NotSignedIn
-from evenbeat.web.tokens import Reader
+from evenbeat.web.person import Person
+from evenbeat.web.tokens import KnownTokens, Reader
 
 
 def test_a_configured_secret_is_used_and_nothing_is_written(tmp_path: Path) -> None:
@@ -70,6 +72,39 @@ async def test_a_token_is_good_for_its_lifetime_and_no_longer(tmp_path: Path) ->
     assert (person.name, person.role) == ("tests", Role.VIEWER)
     with pytest.raises(NotSignedIn, match="invalid token"):
         await Reader(settings).read(stale)
+
+
+class TestKnownTokens:
+    """Tokens that were read already."""
+
+    PERSON = Person("tests", Role.VIEWER)
+
+    @pytest.mark.parametrize(("seconds", "is_good"), [(3600, True), (-20, True), (-40, False)])
+    def test_one_that_has_expired_meanwhile_is_not_known_any_more(
+        self, seconds: int, is_good: bool
+    ) -> None:
+        known = KnownTokens()
+        known.remember("a token", self.PERSON, {"exp": int(time.time()) + seconds})
+        assert known.find("a token") == (self.PERSON if is_good else None)
+        assert known.find("a tokem") is None
+
+    def test_only_so_many_are_kept(self) -> None:
+        known, later = KnownTokens(most=2), {"exp": int(time.time()) + 60}
+        for token in ("one", "two", "three"):
+            known.remember(token, self.PERSON, later)
+        assert [known.find(token) is not None for token in ("one", "two", "three")] == [
+            *(False, True, True)
+        ]
+
+    async def test_a_bad_one_is_bad_every_time_and_after_a_good_one(self, tmp_path: Path) -> None:
+        settings = Settings(data_dir=tmp_path)
+        good = make_token(settings, name="tests", role=Role.VIEWER, lifetime=timedelta(hours=1))
+        bad = f"{good[:-4]}{'AAAA' if good[-4:] != 'AAAA' else 'BBBB'}"
+        reader = Reader(settings)
+        for _ in range(2):
+            assert (await reader.read(good)).name == "tests"
+            with pytest.raises(NotSignedIn):
+                await reader.read(bad)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x00", "\ud800", "x" * 201])

@@ -2,7 +2,10 @@
 
 from evenbeat.api.v1 import (
     actions,
+    balance,
+    dead_letters,
     executions,
+    groups,
     jobs,
     operations,
     schedules,
@@ -17,7 +20,10 @@ ROUTERS = (
     jobs.router,
     executions.router,
     statistics.router,
+    balance.router,
     schedules.router,
+    groups.router,
+    dead_letters.router,
     templates.router,
     operations.router,
     tokens.router,

@@ -1,13 +1,23 @@
-"""The routes of statistics: of a job, of everything, and of the scheduler itself."""
+"""The routes of statistics: of a job, a kind, a group, everything, by day, and of the scheduler."""
 
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
-from evenbeat.api.v1.wire.statistics import JobStatsOut, SchedulerMetricsOut, StatsOut
+from evenbeat.api.v1.wire.statistics import (
+    JobStatsOut,
+    SchedulerMetricsOut,
+    ScopeIn,
+    StatsOut,
+    TrendIn,
+    TrendOut,
+)
 from evenbeat.core.access import Role
 from evenbeat.web.auth import needs
 from evenbeat.web.probes import App
+
+Days = Annotated[int, Query(ge=1, le=400)]
 
 router = APIRouter(prefix="/api/v1", tags=["statistics"], dependencies=[needs(Role.VIEWER)])
 
@@ -18,10 +28,22 @@ async def job_stats(job_id: UUID, app: App) -> JobStatsOut:
     return JobStatsOut.from_core(await app.statistics.of_job(job_id))
 
 
+@router.get("/jobs/{job_id}/stats/trend")
+async def job_trend(job_id: UUID, app: App, days: Days = 30) -> TrendOut:
+    """What the runs of a recurring job came to, by day."""
+    return TrendOut.from_core(await app.statistics.trend_of_job(job_id, days))
+
+
 @router.get("/stats")
-async def stats(app: App) -> StatsOut:
-    """What all jobs and runs come to."""
-    return StatsOut.from_core(await app.statistics.of_all())
+async def stats(app: App, query: Annotated[ScopeIn, Query()]) -> StatsOut:
+    """What all jobs and runs come to, or those of a kind or a group."""
+    return StatsOut.from_core(await app.statistics.of_all(query.to_core()))
+
+
+@router.get("/stats/trend")
+async def trend(app: App, query: Annotated[TrendIn, Query()]) -> TrendOut:
+    """The same by day."""
+    return TrendOut.from_core(await app.statistics.trend(query.days, query.to_core()))
 
 
 @router.get("/scheduler/metrics")

@@ -59,5 +59,6 @@ async def create_job_from_template(
 ) -> JobOut:
     """Make a job of a template."""
     job_in = body.fill_in(await app.templates.get(name))
-    job = await app.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=caller.actor)
-    return await made(job, app, response)
+    asked = job_in.to_core()
+    job = await app.jobs.add(asked, dedupe_key=job_in.dedupe_key, by=caller.actor)
+    return await made(job, asked, app, response)

@@ -55,6 +55,8 @@ class Load:
     within_s: int = 0
     window: Window | None = None
     prefers: Window | None = None
+    # A person chose where it is: it counts and never moves.
+    is_fixed: bool = False
 
     def __post_init__(self) -> None:
         if self.interval_s < 0 or self.within_s < 0:
@@ -93,6 +95,7 @@ class Reason(StrEnum):
     RUNNING = "job_running"
     PROTECTED = "protection_window"
     COOLING = "placement_cooldown"
+    CHANGED = "job_changed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def rebalance(
         return Plan((), skipped, before, before, before.score)
     by_job = {each.load.job: each for each in candidates}
     limit_s = seconds_of(now) + guard.protection // _SECOND
-    moves = tuple(_move(by_job[old.job], new, now, limit_s) for old, new in moved)
+    moves = tuple(move_to(by_job[old.job], new, now, limit_s) for old, new in moved)
     plan = Plan(moves, skipped, before, after, measure(ring).score)
     return replace(plan, suggestion=suggest(plan, ring.job_count))
 
@@ -155,7 +155,7 @@ def _pays(before: Score, after: Score) -> bool:
 
 def _reason(candidate: Candidate, now: datetime, guard: Guard) -> Reason | None:
     load = candidate.load
-    if load.is_pinned and not load.has_slack:
+    if load.is_fixed or (load.is_pinned and not load.has_slack):
         return Reason.PINNED
     if candidate.is_running:
         return Reason.RUNNING
@@ -174,7 +174,7 @@ def _period_s(load: Load) -> int:
     return int(np.diff(load.pinned_at).min()) if len(load.pinned_at) > 1 else WEEK_S
 
 
-def _move(candidate: Candidate, new: Load, now: datetime, limit_s: int) -> Move:
+def move_to(candidate: Candidate, new: Load, now: datetime, limit_s: int) -> Move:
     """Beats up to the limit stay; the first whose old and new place are both later moves.
 
     The new phase begins at its beat nearest to the old one, half an interval away at most.

@@ -101,7 +101,7 @@ class LoadRing:
         self._apply_job(load, starts, sign)
         self._apply_busy(starts, load.cost_s, sign)
         self.job_count += sign
-        if load.is_pinned:
+        if load.is_pinned or load.is_fixed:
             np.add.at(self.pinned, slots, sign)
             np.add.at(self.pinned_minute, minutes, sign)
             return
@@ -161,7 +161,7 @@ class LoadRing:
     def add_all(self, loads: Iterable[Load]) -> None:
         plain: list[Load] = []
         for load in loads:
-            if load.is_pinned or load.window is not None:
+            if load.is_pinned or load.is_fixed or load.window is not None:
                 self.add(load)
             else:
                 plain.append(load)

@@ -93,6 +93,16 @@ begin
 end
 $$;
 
+-- A UUIDv7: the milliseconds, the version, and the rest of a random one.
+create function evenbeat.new_uid(at timestamptz) returns uuid
+language sql volatile
+as $$
+    select (
+        lpad(to_hex(floor(extract(epoch from at) * 1000)::bigint), 12, '0')
+        || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14)
+    )::uuid;
+$$;
+
 -- Adds a job that runs once, in the caller's transaction: with a rollback it was never there, and
 -- with the commit the nodes hear of it. Writes what Python's `add` writes.
 -- The clock is the database's own, whatever the clock of tests says.
@@ -125,9 +135,7 @@ begin
         from jsonb_array_elements_text(options -> 'runs_on') as asked (label)
         order by 1
     );
-    -- A UUIDv7: the milliseconds, the version, and the rest of a random one.
-    new_uid := lpad(to_hex(floor(extract(epoch from at) * 1000)::bigint), 12, '0')
-        || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14);
+    new_uid := evenbeat.new_uid(at);
 
     -- Lanes, then groups, then keys, then names: everybody who adds jobs waits in this order.
     loop

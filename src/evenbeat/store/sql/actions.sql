@@ -2,13 +2,32 @@
 -- write nothing else can move these jobs: claims pass over them, and ends of runs wait.
 
 -- name: lock
--- In id order, as everywhere. What is read afterwards is what is written upon.
+-- In id order, as everywhere. What is read afterwards is what is written upon. What the SQL face
+-- shows of them comes first: whoever writes there has that in hand, and then comes for the jobs.
+with shown as materialized (
+    select sql_job.id
+    from evenbeat.sql_job
+    where sql_job.job_id in (
+        select named.id from evenbeat.job as named where named.uid = any (:uids::uuid[])
+    )
+    order by sql_job.id
+    for no key update
+)
 select job.id
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.uid = any (:uids::uuid[])
+  and (select count(*) from shown) >= 0
 order by job.id
 for no key update of job, pulse;
+
+-- name: show
+-- Let the SQL face show what became of these jobs.
+select evenbeat.show_sql_job(job.id)
+from evenbeat.job
+where job.id = any (:job_ids::bigint[])
+  and job.kind = 'sql_function'
+order by job.id;
 
 -- name: move
 -- What an action makes of the pulses. The states that allow it are asked for once more.

@@ -1,3 +1,7 @@
+-- fragment: shown
+    job_group.id, job_group.key, job_group.max_running, job_group.pace, job_group.burst,
+    job_group.paused_at, job_group.ready_at, job_group.created_at, job_group.limits_at
+
 -- name: ensure
 -- The first job that names a group makes it, with its limits; later ones find it as it is.
 -- In the order of their keys: two who make the same groups wait for each other, not in a circle.
@@ -17,10 +21,70 @@ where job_group.key = any (:keys::text[]);
 
 -- name: by_key
 select
-    job_group.id, job_group.key, job_group.max_running, job_group.pace, job_group.burst,
-    job_group.paused_at
+    :shown
 from evenbeat.job_group
 where job_group.key = :key;
+
+-- name: lock_key
+-- The group as it is, and stays until the end of the transaction.
+select
+    :shown
+from evenbeat.job_group
+where job_group.key = :key
+for no key update;
+
+-- name: page
+-- By key, with who is in it: places taken, and jobs that wait for one and since when the first
+-- of them was due.
+select
+    :shown,
+    (select count(*) from evenbeat.permit where permit.group_id = job_group.id) as running,
+    parked.waiting,
+    parked.waiting_since
+from evenbeat.job_group
+cross join lateral (
+    select
+        count(*) as waiting,
+        min(least(coalesce(q.retry_at, q.next_beat_at), q.manual_at)) as waiting_since
+    from evenbeat.pulse as q
+    where q.group_id = job_group.id
+      and q.is_parked
+) as parked
+where (:keys::text[] is null or job_group.key = any (:keys))
+  and (:search::text is null or job_group.key ilike :search)
+order by job_group.key
+limit :limit
+offset :offset;
+
+-- name: count
+select count(*)
+from evenbeat.job_group
+where :search::text is null
+   or job_group.key ilike :search;
+
+-- name: holders
+-- Who has a place, the longest first.
+select job.uid, job.name, pulse.started_at as since, node.name as node
+from evenbeat.permit
+join evenbeat.pulse on pulse.id = permit.job_id
+join evenbeat.job on job.id = permit.job_id
+left join evenbeat.node on node.id = pulse.node_id
+where permit.group_id = :group_id
+order by pulse.started_at, pulse.id
+limit :limit;
+
+-- name: waiting
+-- Who waits for one, in turn; each since it was due.
+select
+    job.uid, job.name, least(coalesce(q.retry_at, q.next_beat_at), q.manual_at) as since,
+    null::text as node
+from evenbeat.pulse as q
+join evenbeat.job on job.id = q.id
+where q.group_id = :group_id
+  and q.is_parked
+order by q.turn_at, q.id
+limit :limit
+offset :offset;
 
 -- name: change
 update evenbeat.job_group
@@ -34,14 +98,13 @@ set max_running = :max_running,
             then job_group.paced_until
     end,
     ready_at = null
-where job_group.key = :key
-returning job_group.id;
+where job_group.key = :key;
 
 -- name: pause
+-- Once more changes nothing: it is paused since the first time.
 update evenbeat.job_group
-set paused_at = case when :paused::boolean then :now end
-where job_group.key = :key
-returning job_group.id;
+set paused_at = case when :paused::boolean then coalesce(job_group.paused_at, :now) end
+where job_group.key = :key;
 
 -- name: lock
 -- Unparking, 1 of 2: the groups in which a place came free. Waits, in id order: a claimer that is

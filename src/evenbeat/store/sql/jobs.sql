@@ -49,7 +49,15 @@ beating as (
             state in ('p', 's', 'z', 'd')
             or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
         ) do nothing
-    returning pulse.id
+    returning pulse.id, pulse.state
+),
+-- Recurring ones are to be placed by whoever comes first.
+unplaced as (
+    insert into evenbeat.unplaced (job_id)
+    select beating.id
+    from beating
+    where beating.state = 's'
+    order by beating.id
 ),
 born as (
     insert into evenbeat.job (
@@ -122,7 +130,8 @@ where job.uid = :uid;
 -- What people wrote of these jobs, for the nodes that run them.
 select
     job.id, job.uid, job.version, job.name, job.kind, job.payload, job.timetable, job.policy,
-    job.labels, job.group_key, job.runs_on, job.wording, pulse.group_limit, pulse.priority
+    job.labels, job.group_key, job.runs_on, job.wording, pulse.group_limit, pulse.priority,
+    pulse.plan_version
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);

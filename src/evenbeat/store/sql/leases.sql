@@ -345,6 +345,17 @@ where not exists (
     select from evenbeat.pulse as p where p.id = held.job_id and p.token = held.token
 );
 
+-- fragment: settled
+-- How runs ended, column by column.
+:job_ids::bigint[], :tokens::bigint[], :duration_ms::bigint[], :plan_versions::integer[],
+:next_beats::timestamptz[], :attempts::smallint[], :attempts_used::smallint[],
+:moves_cursor::boolean[], :run_states::"char"[], :job_states::"char"[],
+:retries::timestamptz[], :failure_streaks::integer[], :lost_streaks::smallint[],
+:error_classes::text[], :errors::text[], :stack_traces::text[], :results::jsonb[],
+:items_crawled::integer[], :items_indexed::integer[], :reasons::text[], :signatures::text[],
+:missed_counts::integer[], :missed_from::timestamptz[], :missed_until::timestamptz[],
+:missed_reasons::text[]
+
 -- name: complete
 -- Settle a batch of runs: the pulse, the history row, the row of missed beats, the dead letter
 -- and the permit, in one statement. Returns the runs that were settled and the groups in which a
@@ -414,18 +425,11 @@ with moved as (
         failure_streak = coalesce(o.failure_streak, 0),
         lost_streak = coalesce(o.lost_streak, 0::smallint)
     from unnest(
-        :job_ids::bigint[], :tokens::bigint[], :duration_ms::bigint[], :plan_versions::integer[],
-        :next_beats::timestamptz[], :attempts::smallint[], :attempts_used::smallint[],
-        :moves_cursor::boolean[], :run_states::"char"[], :job_states::"char"[],
-        :retries::timestamptz[], :failure_streaks::integer[], :lost_streaks::smallint[],
-        :error_classes::text[], :errors::text[], :stack_traces::text[], :results::jsonb[],
-        :items_crawled::integer[], :items_indexed::integer[], :reasons::text[], :dead::boolean[],
-        :missed_counts::integer[], :missed_from::timestamptz[], :missed_until::timestamptz[],
-        :missed_reasons::text[]
+        :settled
     ) as o (
         job_id, token, duration_ms, plan_version, next_beat_at, attempt, attempts_used,
         moves_cursor, run_state, job_state, retry_at, failure_streak, lost_streak, error_class,
-        error, stack_trace, result, items_crawled, items_indexed, reason, is_dead, missed_count,
+        error, stack_trace, result, items_crawled, items_indexed, reason, signature, missed_count,
         missed_from, missed_until, missed_reason
     )
     where p.id = o.job_id
@@ -434,7 +438,7 @@ with moved as (
         p.id, p.run_id, p.run_number, p.cause, p.beat_at, p.node_id, p.started_at,
         p.permit_group_id, coalesce(o.run_state, 'c') as run_state, coalesce(o.attempt, p.attempt) as attempt,
         o.duration_ms, o.error_class,
-        o.error, o.stack_trace, o.result, o.items_crawled, o.items_indexed, o.reason, o.is_dead,
+        o.error, o.stack_trace, o.result, o.items_crawled, o.items_indexed, o.reason, o.signature,
         o.missed_count, o.missed_from, o.missed_until, o.missed_reason
 ),
 closed as (
@@ -469,23 +473,47 @@ freed as (
       and permit.group_id = moved.permit_group_id
       and permit.job_id = moved.id
 ),
+-- Only of a beat that is over for good does anybody tell the signature of its error.
 buried as (
     insert into evenbeat.dead_letter (
-        id, job_id, job_name, kind, payload, beat_at, attempts, error_class, error, created_at
+        id, job_id, job_uid, job_name, kind, group_key, payload, terms, beat_at, attempts,
+        error_class, error, signature, created_at
     )
     select
-        moved.run_id, moved.id, job.name, job.kind, job.payload,
+        moved.run_id, moved.id, job.uid, job.name, job.kind, job.group_key, job.payload,
+        jsonb_build_object(
+            'policy', job.policy, 'labels', job.labels, 'runs_on', job.runs_on,
+            'priority', pulse.priority, 'group_limit', pulse.group_limit
+        ),
         case when moved.cause <> 'm' then moved.beat_at end, moved.attempt, moved.error_class,
-        moved.error, :now
+        moved.error, moved.signature, :now
     from moved
     join evenbeat.job on job.id = moved.id
-    where moved.is_dead
+    join evenbeat.pulse on pulse.id = moved.id
+    where moved.signature is not null
 )
 select
     array_agg(moved.run_id) as run_ids,
     array_agg(distinct moved.permit_group_id)
         filter (where moved.permit_group_id is not null) as group_ids
 from moved;
+
+-- name: settle_run
+-- The same for one run, within the transaction of the SQL function that it called and by whoever
+-- may do nothing else. The function is made of `complete`, and raises where that returns nothing.
+select done.run_ids, done.group_ids
+from evenbeat.settle_run(
+    :settled
+) as done;
+
+-- name: still_held
+-- Whether a run is in hand still, for whoever asked to commit its end and never heard the answer:
+-- this waits until that transaction is over.
+select pulse.run_id
+from evenbeat.pulse
+where pulse.id = :job_id
+  and pulse.token = :token
+for no key update;
 
 -- name: ends
 -- How these runs ended, if they did: for whoever wrote the end and never heard the answer.

@@ -29,7 +29,7 @@ end
     pulse.completed_count, pulse.failed_count, pulse.beat_count, pulse.failure_streak,
     pulse.lost_streak, pulse.beat_at, pulse.attempt, pulse.manual_attempt, pulse.run_number,
     pulse.started_at as last_started_at, run.finished_at as last_finished_at,
-    run.error as last_error, node.name as node
+    run.error as last_error, run.error_class as last_error_class, node.name as node
 
 -- fragment: jobs
 evenbeat.job
@@ -168,5 +168,5 @@ select
     count(*) as count
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
-where job.deleted_at is null
+where :matches
 group by 1;

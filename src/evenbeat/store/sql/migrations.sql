@@ -32,3 +32,13 @@ where migration.number = :number;
 
 -- name: server_version
 select current_setting('server_version_num')::integer;
+
+-- name: has_zones
+select to_regclass('evenbeat.zone') is not null;
+
+-- name: load_zones
+-- None is taken away: a job may be of one that this machine does not know.
+insert into evenbeat.zone (name)
+select given.name
+from unnest(:names::text[]) as given (name)
+on conflict (name) do nothing;

@@ -327,3 +327,26 @@ where (run_day.day, run_day.kind, run_day.group_key, run_day.job_id) in (
     order by old.day, old.kind, old.group_key, old.job_id
     limit :limit
 );
+
+-- name: remove_letters
+-- Those that somebody has seen to, :keep_for ago; never one that nobody has acknowledged. The goal
+-- remembers the newest of them: from then on a failed run up to it may be without its letter.
+with gone as (
+    delete from evenbeat.dead_letter
+    where dead_letter.id in (
+        select seen.id
+        from evenbeat.dead_letter as seen
+        where seen.acknowledged_at < :now - :keep_for::interval
+        order by seen.acknowledged_at
+        limit :limit
+        for update skip locked
+    )
+    returning dead_letter.id
+),
+remembered as (
+    update evenbeat.chore
+    set goal = greatest(chore.goal, (select max(gone.id) from gone))
+    where chore.name = :chore
+)
+select count(*) as count
+from gone;

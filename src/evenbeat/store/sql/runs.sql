@@ -23,6 +23,19 @@ from evenbeat.run_all
 where run_all.job_id = :job_id
   and (:with_skipped::boolean or run_all.state <> 'k');
 
+-- name: export
+-- Runs of all jobs, the oldest first, those in hand and those of removed jobs included.
+select
+    :shown, job.uid as job_uid, job.name as job_name, job.kind
+from evenbeat.run_all
+left join evenbeat.job on job.id = run_all.job_id
+left join evenbeat.node on node.id = run_all.node_id
+where (:job_uid::uuid is null or job.uid = :job_uid)
+  and (:since::timestamptz is null or run_all.started_at >= :since)
+  and (:until::timestamptz is null or run_all.started_at < :until)
+  and (:states::"char"[] is null or run_all.state = any (:states))
+order by run_all.id;
+
 -- name: by_id
 -- One that has ended, or one in hand. A job that was removed may have left its runs behind.
 select
@@ -31,3 +44,26 @@ from evenbeat.run_all
 join evenbeat.job on job.id = run_all.job_id
 left join evenbeat.node on node.id = run_all.node_id
 where run_all.id = :run_id;
+
+-- name: newest
+-- The newest runs of all jobs first, those in hand included; of one job, or of some states.
+-- By id: it counts up as runs begin, whichever job they are of.
+select
+    :shown, job.uid as job_uid, job.name as job_name, job.kind
+from evenbeat.run_all
+join evenbeat.job on job.id = run_all.job_id
+left join evenbeat.node on node.id = run_all.node_id
+where (:job_id::bigint is null or run_all.job_id = :job_id)
+  and (:states::"char"[] is null or run_all.state = any(:states))
+  and (:older_than::bigint is null or run_all.id < :older_than)
+order by run_all.id desc
+limit :limit;
+
+-- name: lines
+-- What a run said, from one line on, so that whoever follows it asks for the new ones only.
+select run_log.id, run_log.at, run_log.level, run_log.message
+from evenbeat.run_log
+where run_log.run_id = :run_id
+  and run_log.id > :after
+order by run_log.id
+limit :limit;

@@ -1,3 +1,38 @@
+-- fragment: counted
+-- Whose days are meant: of one job, kind or group, or of all.
+(:job_id::bigint is null or run_day.job_id = :job_id)
+and (:kind::text is null or run_day.kind = :kind)
+and (:group::text is null or run_day.group_key = :group)
+
+-- fragment: uncounted
+-- What has ended since runs were last counted into their days. A run that took long may have been
+-- passed over by the counting: those are remembered as late.
+    select
+        run.job_id, run.started_at, run.state, run.error_class, run.duration_ms,
+        run.skipped_count, run.cause
+    from evenbeat.run
+    where run.id > coalesce((select chore.cursor from evenbeat.chore where chore.name = :counting), 0)
+    union all
+    select
+        run.job_id, run.started_at, run.state, run.error_class, run.duration_ms,
+        run.skipped_count, run.cause
+    from evenbeat.late_run
+    join evenbeat.run on run.id = late_run.id
+
+-- fragment: meant
+-- The job is asked only where its kind or group matters.
+(:job_id::bigint is null or uncounted.job_id = :job_id)
+and (
+    :kind::text is null
+    and :group::text is null
+    or exists (
+        select from evenbeat.job
+        where job.id = uncounted.job_id
+          and (:kind::text is null or job.kind = :kind)
+          and (:group::text is null or job.group_key = :group)
+    )
+)
+
 -- name: of_job
 -- Counters are kept by the pulse; only what it does not count is counted here, of the runs that
 -- are still kept.
@@ -28,8 +63,7 @@ order by run.number desc
 limit :limit;
 
 -- name: runs
--- What was counted into its day, and what has ended since. A run that took long may have been
--- passed over by the counting: those are remembered as late.
+-- What was counted into its day, and what has ended since.
 with counted as (
     select
         sum(run_day.completed) as completed,
@@ -39,15 +73,10 @@ with counted as (
         sum(run_day.skipped) as skipped,
         sum(run_day.duration_ms) as duration_ms
     from evenbeat.run_day
+    where :counted
 ),
 uncounted as (
-    select run.state, run.error_class, run.duration_ms, run.skipped_count
-    from evenbeat.run
-    where run.id > coalesce((select chore.cursor from evenbeat.chore where chore.name = :counting), 0)
-    union all
-    select run.state, run.error_class, run.duration_ms, run.skipped_count
-    from evenbeat.late_run
-    join evenbeat.run on run.id = late_run.id
+    :uncounted
 ),
 fresh as (
     select
@@ -58,6 +87,7 @@ fresh as (
         sum(uncounted.skipped_count) filter (where uncounted.state = 'k') as skipped,
         sum(uncounted.duration_ms) filter (where uncounted.state = 'c') as duration_ms
     from uncounted
+    where :meant
 )
 select
     (coalesce(counted.completed, 0) + fresh.completed)::bigint as completed,
@@ -69,8 +99,49 @@ select
 from counted
 cross join fresh;
 
+-- name: days
+-- The same by day of their start (UTC), of the last :days that had any.
+with uncounted as (
+    :uncounted
+),
+told as (
+    select
+        run_day.day, run_day.completed, run_day.failed, run_day.lost, run_day.cancelled,
+        run_day.skipped, run_day.retried, run_day.duration_ms
+    from evenbeat.run_day
+    where run_day.day > (:now at time zone 'UTC')::date - :days::integer
+      and :counted
+    union all
+    select
+        (uncounted.started_at at time zone 'UTC')::date,
+        (uncounted.state = 'c')::integer, (uncounted.state = 'f')::integer,
+        coalesce(uncounted.error_class = 'lost', false)::integer,
+        (uncounted.state = 'x')::integer,
+        coalesce(uncounted.skipped_count, 0), (uncounted.cause = 't')::integer,
+        case when uncounted.state = 'c' then coalesce(uncounted.duration_ms, 0) else 0 end
+    from uncounted
+    where (uncounted.started_at at time zone 'UTC')::date
+        > (:now at time zone 'UTC')::date - :days::integer
+      and :meant
+)
+select
+    told.day,
+    sum(told.completed)::bigint as completed,
+    sum(told.failed)::bigint as failed,
+    sum(told.lost)::bigint as lost,
+    sum(told.cancelled)::bigint as cancelled,
+    sum(told.skipped)::bigint as skipped,
+    sum(told.retried)::bigint as retried,
+    sum(told.duration_ms)::bigint as duration_ms
+from told
+group by told.day
+order by told.day;
+
 -- name: dead_letters
 select
     count(*) as total,
     count(*) filter (where dead_letter.acknowledged_at is null) as unacknowledged
-from evenbeat.dead_letter;
+from evenbeat.dead_letter
+where (:job_id::bigint is null or dead_letter.job_id = :job_id)
+  and (:kind::text is null or dead_letter.kind = :kind)
+  and (:group::text is null or dead_letter.group_key = :group);

@@ -54,6 +54,27 @@ from (
 ) as kept
 where kept.missing <> 0;
 
+-- name: a_plan_has_all_its_jobs
+select format('plan %s: has %s moves and %s skipped jobs, and says %s and %s', plan.id, moves.count,
+    skips.count, plan.move_count, plan.skip_count) as breach
+from evenbeat.rebalance_plan as plan
+cross join lateral (
+    select count(*) as count from evenbeat.rebalance_move where rebalance_move.plan_id = plan.id
+) as moves
+cross join lateral (
+    select count(*) as count from evenbeat.rebalance_skip where rebalance_skip.plan_id = plan.id
+) as skips
+where (moves.count, skips.count) <> (plan.move_count, plan.skip_count);
+
+-- name: what_an_undo_took_back_is_undone
+-- The other way round it is not asked: the undo may have been removed before the plan.
+select format('plan %s: took %s back, which says it is %s', undo.id, plan.id,
+    case when plan.applied_at is null then 'not applied' else 'in force' end) as breach
+from evenbeat.rebalance_plan as undo
+join evenbeat.rebalance_plan as plan on plan.id = undo.undoes
+where undo.applied_at is not null
+  and plan.undone_at is null;
+
 -- name: the_counter_is_at_the_newest_run
 select format('job %s: counts to %s, and its newest run is %s', pulse.id, pulse.run_number,
     newest.number) as breach
@@ -243,7 +264,35 @@ where pulse.state in ('p', 's')
   and pulse.token is null
   and pulse.next_beat_at is null
   and pulse.retry_at is null
-  and pulse.manual_at is null;
+  and pulse.manual_at is null
+  and not exists (select from evenbeat.unplanned where unplanned.job_id = pulse.id);
+
+-- name: who_waits_for_a_plan_gets_one
+-- Within a second or two; as long as nobody lives, or the transaction that wrote it, it waits.
+select format('job %s: waits for its plan since %s', unplanned.job_id, unplanned.since) as breach
+from evenbeat.unplanned
+where unplanned.since < :now - :grace::interval
+  and exists (
+      select from evenbeat.node as living
+      where living.dead_at is null
+        and living.alive_until > statement_timestamp()
+        and living.joined_at < statement_timestamp() - :grace::interval
+  );
+
+-- name: sql_shows_what_is_there
+-- Whether it is enabled is not judged where it has ended by itself.
+select format('job %s: %s', coalesce(shown.job_id, sql_job.job_id), case
+    when sql_job.job_id is null then 'is not among the jobs that SQL shows'
+    when shown.job_id is null then 'is shown by SQL, and is not there'
+    else 'is not what SQL shows of it'
+end) as breach
+from evenbeat.sql_job
+full join evenbeat.sql_shown as shown on shown.job_id = sql_job.job_id
+left join evenbeat.pulse on pulse.id = shown.job_id
+where (shown.name, shown.function, shown.schedule, shown.timezone)
+        is distinct from
+        (sql_job.name::text, sql_job.function, sql_job.schedule::text, sql_job.timezone::text)
+   or shown.enabled <> sql_job.enabled and pulse.state <> 'c';
 
 -- name: nobody_is_out_of_the_way_for_good
 -- Parked without a group, or tucked away at rest: no claim would ever see it again.
@@ -387,16 +436,25 @@ where run_all.started_at > job_group.paused_at + :grace::interval
 
 -- name: a_beat_out_of_attempts_is_a_dead_letter
 -- A failed run after which came neither a retry, nor another run of the beat, nor a letter. Not
--- judged: jobs that people cancelled, planned anew or ran by hand meanwhile.
+-- judged: jobs that people cancelled, planned anew or ran by hand meanwhile, and runs up to the
+-- newest whose letter need not be kept any longer.
 select format('job %s: run %s was the last of its beat, and is no dead letter', run.job_id,
     run.number) as breach
 from evenbeat.run
 join evenbeat.pulse on pulse.id = run.job_id
 where run.state = 'f'
   and run.beat_at is not null
-  and pulse.plan_version = 1
+  and pulse.plan_version = coalesce(
+      (select placement.plan_version from evenbeat.placement where placement.job_id = pulse.id), 1
+  )
+  and run.number > coalesce(
+      (select placement.run_number from evenbeat.placement where placement.job_id = pulse.id), 0
+  )
   and pulse.state <> 'x'
   and pulse.wanted is null
+  and run.id > coalesce(
+      (select chore.goal from evenbeat.chore where chore.name = 'letters'), 0
+  )
   and not exists (select from evenbeat.dead_letter where dead_letter.id = run.id)
   and not exists (
       select from evenbeat.run_all as later
@@ -469,6 +527,21 @@ where run.state <> 'f'
       where older.job_id = dead_letter.job_id
         and older.id < dead_letter.id
   );
+
+-- name: every_dead_letter_names_its_job
+-- As long as there is one; and a letter that was requeued is run by a job of its kind.
+select format('dead letter %s: is of job %s, and says %s', dead_letter.id, job.uid,
+    dead_letter.job_uid) as breach
+from evenbeat.dead_letter
+join evenbeat.job on job.id = dead_letter.job_id
+where dead_letter.job_uid <> job.uid
+union all
+select format('dead letter %s: is of kind %s, and requeued as job %s of kind %s', dead_letter.id,
+    dead_letter.kind, job.id, job.kind)
+from evenbeat.dead_letter
+join evenbeat.job on job.uid = dead_letter.requeued_as
+where dead_letter.kind <> job.kind
+  and job.version = 1;
 
 -- name: every_run_is_counted_once
 -- Where all of a job's history is kept, its days say what the counted runs say; where some of it
@@ -551,34 +624,114 @@ select format('log line %s: there is no run %s', run_log.id, run_log.run_id) as 
 from evenbeat.run_log
 where not exists (select from evenbeat.run_all where run_all.id = run_log.run_id);
 
+-- name: sql_functions_are_kept_out
+-- Whoever they run as must not be able to look at our tables, let alone to write to them.
+select format('%s may use %s', kept_out.role, pg_class.oid::regclass) as breach
+from (
+    select sql_login.role from evenbeat.sql_login
+    union
+    select 'evenbeat_sql'
+) as kept_out
+join pg_roles on pg_roles.rolname = kept_out.role
+join pg_class on pg_class.relnamespace = 'evenbeat'::regnamespace
+where pg_class.relkind in ('r', 'v')
+  and has_table_privilege(
+      pg_roles.oid, pg_class.oid, 'select, insert, update, delete, truncate, references, trigger'
+  );
+
 -- name: scope
 -- How much there is to look at.
 select
     (select count(*) from evenbeat.job) as jobs,
     (select count(*) from evenbeat.run_all) as runs;
 
+-- name: every_job_that_beats_is_in_the_map
+-- Or waits to be placed. What ends by itself leaves the map a while later; what people end, at once.
+select format('job %s: beats, and is neither in the map nor waits to be placed', job.id) as breach
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+where job.deleted_at is null
+  and pulse.wanted is null
+  and pulse.state in ('p', 's', 'f')
+  and pulse.next_beat_at is not null
+  and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+  and not exists (select from evenbeat.placement where placement.job_id = job.id)
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = job.id)
+union all
+select format('job %s: is %s, and still in the map', job.id, case
+    when job.deleted_at is not null then 'deleted'
+    when pulse.state = 'x' then 'cancelled'
+    else 'disabled'
+end)
+from evenbeat.placement
+join evenbeat.job on job.id = placement.job_id
+join evenbeat.pulse on pulse.id = placement.job_id
+where (job.deleted_at is not null or pulse.state in ('d', 'x'))
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = job.id);
+
+-- name: the_map_tells_how_it_came_about
+-- By the newest change of every job that has one: else processes that read the changes and those
+-- that read the map would see different loads.
+select format('job %s: the newest change of the map says %s, and the map %s', newest.job_id,
+    case when newest.jobs > 0 then 'that it came' else 'that it went' end,
+    case
+        when placement.job_id is null then 'does not have it'
+        when newest.jobs < 0 then 'has it'
+        else 'has it elsewhere'
+    end) as breach
+from (
+    select distinct on (load_delta.job_id)
+        load_delta.job_id, load_delta.jobs, load_delta.interval_s, load_delta.phase_s,
+        load_delta.cost_s, load_delta.timetable
+    from evenbeat.load_delta
+    order by load_delta.job_id, load_delta.seq desc
+) as newest
+left join evenbeat.placement on placement.job_id = newest.job_id
+where case
+    when newest.jobs < 0 then placement.job_id is not null
+    else (placement.interval_s, placement.phase_s, placement.cost_s, placement.timetable)
+        is distinct from (newest.interval_s, newest.phase_s, newest.cost_s, newest.timetable)
+end;
+
 -- name: recurring
--- The recurring jobs that were planned once and never since: what they owe follows from their
--- timetable alone.
+-- The recurring jobs that were planned once and since then placed at most: what they owe since that
+-- follows from their timetable alone.
 select
-    job.id, job.timetable, job.created_at, pulse.next_beat_at, pulse.retry_at,
+    job.id, job.timetable, coalesce(placement.placed_at, job.created_at) as planned_at,
+    coalesce(placement.run_number, 0) as run_number, pulse.next_beat_at, pulse.retry_at,
     pulse.token is not null as is_running
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
+left join evenbeat.placement on placement.job_id = job.id
 where job.version = 1
-  and pulse.plan_version = 1
+  and pulse.plan_version = coalesce(placement.plan_version, 1)
   and job.id > :after
   and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
 order by job.id
 limit :limit;
 
+-- name: mapped
+-- What the map holds of jobs that do not wait to be placed, and by which timetable they beat.
+select
+    placement.job_id, placement.interval_s, placement.phase_s, placement.cost_s,
+    placement.timetable::text as counted, job.timetable::text as timetable
+from evenbeat.placement
+join evenbeat.job on job.id = placement.job_id
+where placement.job_id > :after
+  and not exists (select from evenbeat.unplaced where unplaced.job_id = placement.job_id)
+order by placement.job_id
+limit :limit;
+
 -- name: accounts
--- The runs and rows of missed beats of these jobs, the :newest of each, in their order.
+-- The runs and rows of missed beats of these jobs since they were placed, the :newest of each, in
+-- their order.
 select
     run_all.job_id, run_all.number, run_all.cause, run_all.beat_at, run_all.skipped_until,
     run_all.skipped_count, run_all.state
 from evenbeat.run_all
 join evenbeat.pulse on pulse.id = run_all.job_id
+left join evenbeat.placement on placement.job_id = run_all.job_id
 where run_all.job_id = any (:job_ids::bigint[])
   and run_all.number > pulse.run_number - :newest::integer
+  and run_all.number > coalesce(placement.run_number, 0)
 order by run_all.job_id, run_all.number;

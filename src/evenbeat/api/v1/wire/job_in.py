@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from evenbeat.api.v1.wire import examples, wording
+from evenbeat.api.v1.wire import examples, registry, wording
 from evenbeat.api.v1.wire.texts import Name, Storable
 from evenbeat.control.checks import HIGHEST_PRIORITY
 from evenbeat.control.preparation import MOST_AT_ONCE, Entry
@@ -32,6 +32,7 @@ TIMEOUT = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
 DEADLINE = Limits(shortest=timedelta(seconds=1), longest=LONGEST)
 DAY = 86_400
 
+TIMING = ("starts_at", "ends_at", "max_runs", "window", "within", "prefers", "balance")
 # Read by core, whose messages say more than "none of these types".
 TEXT_OR_OBJECT = WithJsonSchema({"type": ["string", "object", "null"]})
 TEXT_OR_SECONDS = WithJsonSchema({"type": ["string", "integer", "null"]})
@@ -74,6 +75,13 @@ class JobIn(BaseModel):
     ends_at: Annotated[Any, INSTANT] = Field(None, description="no beat from then on")
     max_runs: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = None
     window: Annotated[Any, TEXT_OR_OBJECT] = Field(None, description="when beats are allowed")
+    within: Annotated[Any, TEXT_OR_SECONDS] = Field(
+        None, description="how much later than its schedule says it may run, to even out the load"
+    )
+    prefers: Annotated[Any, TEXT_OR_OBJECT] = Field(
+        None, description="when it rather runs, written as a window"
+    )
+    balance: bool = Field(True, description="false: it stays where its schedule puts it")
     timeout: Annotated[Any, TEXT_OR_SECONDS] = Field(
         None, description="how long one run may take, as in 5m"
     )
@@ -165,8 +173,10 @@ class JobIn(BaseModel):
     def _timetable(self, words: dict[str, Any]) -> Timetable:
         self._one_of("schedule", *wording.WORDS)
         written = {
-            "schedule": wording.schedule_of(words) if self.schedule is None else self.schedule
-        } | self._given("starts_at", "ends_at", "max_runs", "window")
+            "schedule": wording.schedule_of(words)
+            if self.schedule is None
+            else registry.read_schedule(self.schedule)
+        } | self._given(*TIMING)
         try:
             return Timetable.from_object(written)
         except InvalidInput as error:
@@ -272,6 +282,9 @@ FAMILIES = (
             "ends_at",
             "max_runs",
             "window",
+            "within",
+            "prefers",
+            "balance",
             "timeout",
             "priority",
             "group",

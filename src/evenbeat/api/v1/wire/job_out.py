@@ -48,8 +48,13 @@ class JobOut(BaseModel):
     ends_at: datetime | None
     max_runs: int | None
     window: dict[str, Any] | None
+    within: float | None
+    prefers: dict[str, Any] | None
+    balance: bool
+    phase: float | None
     next_run_at: datetime | None
     next_beat_at: datetime | None
+    next_retry_at: datetime | None
     timeout: float
     priority: int
     group: str | None
@@ -139,14 +144,14 @@ class ExplanationOut(BaseModel):
     explanation: str
 
 
-def next_beats(job: Job, now: datetime) -> tuple[datetime, ...]:
+def next_beats(job: Job, now: datetime, count: int = BEATS_SHOWN) -> tuple[datetime, ...]:
     """The beats to come, as far as the state lets them come."""
     cursor = job.pulse.next_beat_at
     if cursor is None or job.pulse.resting in (State.PAUSED, State.DISABLED):
         return ()
     timetable = job.definition.timetable
     so_far = job.pulse.runs_so_far
-    following = timetable.next_beats(max(cursor, now), BEATS_SHOWN - 1, so_far + 1)
+    following = timetable.next_beats(max(cursor, now), count - 1, so_far + 1)
     return (cursor, *following)
 
 
@@ -200,6 +205,10 @@ def timed(definition: Definition, now: datetime) -> dict[str, Any]:
         "ends_at": timetable.bounds.ends_at,
         "max_runs": timetable.bounds.max_runs,
         "window": timetable.window and timetable.window.to_object(),
+        "within": timetable.within and timetable.within.total_seconds(),
+        "prefers": timetable.prefers and timetable.prefers.to_object(),
+        "balance": timetable.balance,
+        "phase": None if timetable.phase is None else timetable.phase.total_seconds(),
     }
 
 
@@ -251,6 +260,7 @@ def pulsed(job: Job) -> dict[str, Any]:
         "status": their_status(job),
         "next_run_at": pulse.due_at,
         "next_beat_at": pulse.next_beat_at,
+        "next_retry_at": next_retry(pulse),
         "completed_count": pulse.completed_count,
         "failed_count": pulse.failed_count,
         "failure_streak": pulse.failure_streak,
@@ -297,6 +307,13 @@ def retries_so_far(pulse: Pulse) -> int:
     if pulse.manual_at is not None:
         return pulse.manual_attempt
     return pulse.attempt if pulse.retry_at is not None else 0
+
+
+def next_retry(pulse: Pulse) -> datetime | None:
+    """When a try that failed is made again, be it of a beat or of a run by hand."""
+    if pulse.state is State.RUNNING:
+        return None
+    return pulse.manual_at if pulse.manual_attempt else pulse.retry_at
 
 
 def their_schedule(job: Job) -> dict[str, Any]:

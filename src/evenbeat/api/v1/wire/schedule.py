@@ -5,7 +5,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.wire.job_in import INSTANT, TEXT_OR_OBJECT
+from evenbeat.api.v1.wire import registry
+from evenbeat.api.v1.wire.job_in import INSTANT, TEXT_OR_OBJECT, TEXT_OR_SECONDS
 from evenbeat.api.v1.wire.texts import Name
 from evenbeat.core.preview import Preview
 from evenbeat.core.timetable import MAX_RUNS, Timetable
@@ -25,13 +26,14 @@ class ScheduleIn(BaseModel):
     ends_at: Annotated[Any, INSTANT] = None
     max_runs: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = None
     window: Annotated[Any, TEXT_OR_OBJECT] = None
+    within: Annotated[Any, TEXT_OR_SECONDS] = None
+    prefers: Annotated[Any, TEXT_OR_OBJECT] = None
     name: Name | None = Field(None, description="of the job: it chooses the values of H")
     count: Annotated[int, Field(ge=1, le=100)] = 10
 
     def to_core(self) -> Timetable:
-        written = self.model_dump(
-            include={"schedule", "starts_at", "ends_at", "max_runs", "window"}
-        )
+        written = self.model_dump(exclude={"name", "count"})
+        written["schedule"] = registry.read_schedule(self.schedule)
         timetable = Timetable.from_object(written)
         return timetable if self.name is None else timetable.seeded(self.name)
 

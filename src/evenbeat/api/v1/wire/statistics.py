@@ -1,14 +1,22 @@
 """Statistics as clients see them."""
 
-from datetime import datetime, timedelta
-from typing import Self
+from datetime import date, datetime, timedelta
+from typing import Annotated, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
+from evenbeat.api.v1.wire.texts import Name
 from evenbeat.core.model import State
-from evenbeat.core.statistics import Overview, Statistics
+from evenbeat.core.statistics import Activity, Day, Overview, RunCounts, Scope, Statistics
 
 MILLISECOND = timedelta(milliseconds=1)
+
+
+class DeadLetterCountsOut(BaseModel):
+    """Beats that ran out of attempts."""
+
+    total: int
+    unacknowledged: int
 
 
 class JobStatsOut(BaseModel):
@@ -26,6 +34,7 @@ class JobStatsOut(BaseModel):
     last_execution_at: datetime | None
     next_scheduled_at: datetime | None
     success_rate: float | None
+    dead_letters: DeadLetterCountsOut
 
     @classmethod
     def from_core(cls, counted: Statistics) -> Self:
@@ -43,6 +52,9 @@ class JobStatsOut(BaseModel):
             last_execution_at=counted.last_run_at,
             next_scheduled_at=counted.next_run_at,
             success_rate=counted.success_rate,
+            dead_letters=DeadLetterCountsOut(
+                total=counted.dead_letters, unacknowledged=counted.open_dead_letters
+            ),
         )
 
 
@@ -58,44 +70,82 @@ class RunCountsOut(BaseModel):
     average_duration_ms: int | None
     success_rate: float | None
 
-
-class DeadLettersOut(BaseModel):
-    """Beats that ran out of attempts."""
-
-    total: int
-    unacknowledged: int
+    @classmethod
+    def from_core(cls, runs: RunCounts) -> Self:
+        return cls(
+            total=runs.total,
+            completed=runs.completed,
+            failed=runs.failed,
+            lost=runs.lost,
+            cancelled=runs.cancelled,
+            skipped=runs.skipped,
+            average_duration_ms=milliseconds(runs.average_duration),
+            success_rate=runs.success_rate,
+        )
 
 
 class StatsOut(BaseModel):
-    """What everything comes to."""
+    """What everything comes to, or a kind, or a group."""
 
     jobs: dict[State, int]
+    activity: dict[Activity, int]
     runs: RunCountsOut
-    dead_letters: DeadLettersOut
+    dead_letters: DeadLetterCountsOut
     live_nodes: int
     at: datetime
 
     @classmethod
     def from_core(cls, overview: Overview) -> Self:
-        runs = overview.runs
         return cls(
             jobs=dict(overview.jobs),
-            runs=RunCountsOut(
-                total=runs.total,
-                completed=runs.completed,
-                failed=runs.failed,
-                lost=runs.lost,
-                cancelled=runs.cancelled,
-                skipped=runs.skipped,
-                average_duration_ms=milliseconds(runs.average_duration),
-                success_rate=runs.success_rate,
-            ),
-            dead_letters=DeadLettersOut(
+            activity=overview.activity,
+            runs=RunCountsOut.from_core(overview.runs),
+            dead_letters=DeadLetterCountsOut(
                 total=overview.dead_letters, unacknowledged=overview.open_dead_letters
             ),
             live_nodes=overview.live_nodes,
             at=overview.at,
         )
+
+
+class DayOut(RunCountsOut):
+    """What the runs that started on a day (UTC) came to."""
+
+    day: date
+    retried: int
+
+    @classmethod
+    def of(cls, day: Day) -> Self:
+        runs = RunCountsOut.from_core(day.runs).model_dump()
+        return cls(day=day.day, retried=day.retried, **runs)
+
+
+class TrendOut(BaseModel):
+    """What runs came to on each of the last days, today's last."""
+
+    days: list[DayOut]
+
+    @classmethod
+    def from_core(cls, days: list[Day]) -> Self:
+        return cls(days=[DayOut.of(day) for day in days])
+
+
+class ScopeIn(BaseModel):
+    """Of what: of a kind, of a group, of both, or of everything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Name | None = None
+    group: Name | None = None
+
+    def to_core(self) -> Scope:
+        return Scope(kind=self.kind, group=self.group)
+
+
+class TrendIn(ScopeIn):
+    """Of what, and how far back."""
+
+    days: Annotated[int, Field(ge=1, le=400)] = 30
 
 
 class JobCountsOut(BaseModel):

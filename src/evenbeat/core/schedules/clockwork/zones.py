@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self
-from zoneinfo import ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
 from evenbeat.core.durations import plain_text
 from evenbeat.core.errors import InvalidInput
@@ -109,6 +109,11 @@ def check_zone(name: Any, field: str = "schedule.zone") -> str:
     raise InvalidInput(
         field, f"{text[:MAX_ZONE]!r} is not a known time zone; write for example Europe/Berlin"
     )
+
+
+def known_zones() -> frozenset[str]:
+    """Every name that `check_zone` takes."""
+    return frozenset(filter(_is_zone, available_timezones()))
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,5 @@
+"""/tasks: the face for clients of the tasks service, in their words, with the probes they ask."""
+
+from evenbeat.api.tasks import actuator, tasks
+
+ROUTERS = (tasks.router, actuator.router)

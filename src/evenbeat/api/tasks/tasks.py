@@ -1,0 +1,129 @@
+"""The routes of /tasks: create, read, list, attempts, cancel."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from evenbeat.api.tasks.refusals import DirectTaskRoute, TaskRoute
+from evenbeat.api.tasks.wire import (
+    FORMS,
+    STATES,
+    STATUSES,
+    AttemptOut,
+    PayloadForm,
+    Status,
+    TaskIn,
+    TaskOut,
+    as_json,
+    attempt_of,
+    read_form,
+    read_task,
+    task_of,
+)
+from evenbeat.app import Evenbeat
+from evenbeat.core.access import Role
+from evenbeat.core.errors import Conflict
+from evenbeat.core.filters import Filter
+from evenbeat.core.lifecycle import Action
+from evenbeat.web.auth import Caller, needs, signed_in
+from evenbeat.web.bodies import read_object
+from evenbeat.web.probes import App
+
+VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
+HOW_SHOWN = "how payloads are shown: as they are, or as text"
+# A task has five at most; a job that recurs is a task as well, and has any number.
+MOST_SHOWN = 100
+EXAMPLE = {
+    "type": "echo",
+    "payload": {"message": "hello"},
+    "runAt": "2100-02-20T10:20:00+09:00",
+    "maxAttempts": 3,
+}
+CREATE: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "payload",
+            "in": "query",
+            "required": False,
+            "description": HOW_SHOWN,
+            "schema": {"type": "string", "enum": list(FORMS), "default": "json"},
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": TaskIn.model_json_schema(), "example": EXAMPLE}},
+    },
+}
+NOT_PENDING: dict[int | str, dict[str, Any]] = {409: {"description": "it is not PENDING"}}
+
+Id = Annotated[UUID, Path(alias="id")]
+Form = Annotated[PayloadForm, Query(alias="payload", description=HOW_SHOWN)]
+
+router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=TaskRoute)
+
+
+def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(as_json(body), status, headers, "application/json")
+
+
+def listed(body: list[Any], total: int) -> Response:
+    return answer(body, headers={"X-Total-Count": str(total)})
+
+
+async def create_task(request: Request) -> Response:
+    """Create a task: run once, not before `runAt`."""
+    app: Evenbeat = request.app.state.evenbeat
+    form = read_form(request.query_params.get("payload", "json"))
+    task = read_task(await read_object(request), await app.now())
+    job = await app.jobs.add(task.definition, by=(await signed_in(request)).actor)
+    return answer(task_of(job, form, task.run_at), 201, {"Location": f"/tasks/{job.uid}"})
+
+
+router.add_api_route(
+    "",
+    create_task,
+    methods=["POST"],
+    status_code=201,
+    dependencies=OPERATOR,
+    responses={201: {"model": TaskOut}},
+    openapi_extra=CREATE,
+    route_class_override=DirectTaskRoute,
+)
+
+
+@router.get("", dependencies=VIEWER, responses={200: {"model": list[TaskOut]}})
+async def list_tasks(
+    app: App,
+    status: Status | None = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    form: Form = "json",
+) -> Response:
+    """Tasks, the newest first; `X-Total-Count` says how many there are."""
+    chosen = Filter(states=None if status is None else STATES[status])
+    page = await app.listing.page(chosen, limit=limit, offset=offset)
+    return listed([task_of(job, form) for job in page.jobs], page.total)
+
+
+@router.get("/{id}", dependencies=VIEWER, responses={200: {"model": TaskOut}})
+async def get_task(task_id: Id, app: App, form: Form = "json") -> Response:
+    """A task as it is now."""
+    return answer(task_of(await app.jobs.get(task_id), form))
+
+
+@router.get("/{id}/runs", dependencies=VIEWER, responses={200: {"model": list[AttemptOut]}})
+async def list_attempts(task_id: Id, app: App) -> Response:
+    """Every attempt at a task, the first one first; of very many, the last hundred."""
+    page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False)
+    return listed([attempt_of(run) for run in reversed(page.runs)], page.total)
+
+
+@router.post("/{id}/cancel", status_code=204, dependencies=OPERATOR, responses=NOT_PENDING)
+async def cancel_task(task_id: Id, app: App, caller: Caller) -> None:
+    """Cancel a task that has not begun, or waits to be tried again."""
+    # Chosen by its state under its lock: what has begun meanwhile is not stopped.
+    chosen = Filter(uids=frozenset([task_id]), states=STATES[Status.PENDING])
+    if not (await app.jobs.act(Action.CANCEL, chosen, by=caller.actor)).changed:
+        status = STATUSES[(await app.jobs.get(task_id)).pulse.state]
+        raise Conflict(f"Task is not cancelable in status: {status}")

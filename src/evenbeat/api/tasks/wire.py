@@ -1,0 +1,242 @@
+"""Tasks and attempts as their clients know them, and the jobs and runs that they are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal, cast, get_args
+from uuid import UUID
+
+import orjson
+from pydantic import BaseModel, Field
+
+from evenbeat.core.backoff import Linear
+from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.model import Cause, Definition, ErrorClass, Job, Policy, Run, RunState, State
+from evenbeat.core.payload import check_json
+from evenbeat.core.schedules.clockwork.instants import check_instant, read_datetime
+from evenbeat.core.schedules.once import Once
+from evenbeat.core.timetable import Timetable
+
+LONGEST_PAYLOAD = 5000
+DEFAULT_ATTEMPTS, MOST_ATTEMPTS = 3, 5
+# For clocks that differ, and requests that take a while.
+LATEST_CLIENT = timedelta(seconds=10)
+# Every task has one of these: it waits 5 s after its first failure, 10 s after the second.
+POLICIES = {
+    number: Policy(max_attempts=number, backoff=Linear(step=timedelta(seconds=5)))
+    for number in range(1, MOST_ATTEMPTS + 1)
+}
+PAST = "runAt must be in future"
+TOO_LONG = "payload too long"
+# Faults that clients know as sentences of their own, and not as one of several invalid fields.
+SENTENCES = frozenset({PAST, TOO_LONG})
+# Our names of what a task is made of, and theirs.
+FIELDS = {"kind": "type", "schedule.once": "runAt", "max_attempts": "maxAttempts"}
+LEASE_EXPIRED = "Task lease expired"
+MISSING: Any = object()
+
+
+class Status(StrEnum):
+    """Where a task is."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+STATUSES = {
+    State.PENDING: Status.PENDING,
+    State.SCHEDULED: Status.PENDING,
+    State.BLOCKED: Status.PENDING,
+    State.PAUSED: Status.PENDING,
+    State.RUNNING: Status.RUNNING,
+    State.COMPLETED: Status.DONE,
+    State.FAILED: Status.FAILED,
+    State.CANCELLED: Status.CANCELED,
+    State.DISABLED: Status.CANCELED,
+}
+STATES = {
+    status: frozenset(state for state, theirs in STATUSES.items() if theirs is status)
+    for status in Status
+}
+# A run that was stopped by a person or handed back did neither succeed nor fail.
+ATTEMPTS = {
+    RunState.RUNNING: "STARTED",
+    RunState.COMPLETED: "SUCCESS",
+    RunState.FAILED: "FAILED",
+    RunState.CANCELLED: "CANCELED",
+}
+
+PayloadForm = Literal["json", "string"]
+FORMS = get_args(PayloadForm)
+
+
+class TaskIn(BaseModel):
+    """A task to be run once. This describes it; `read_task` reads it."""
+
+    type: str = Field(min_length=1, description="which handler runs it, in any case")
+    payload: Any = Field(description="what the handler gets: JSON of up to 5000 characters")
+    runAt: datetime = Field(description="not before; at the earliest ten seconds ago")  # noqa: N815
+    maxAttempts: int | None = Field(  # noqa: N815
+        None, ge=1, le=MOST_ATTEMPTS, description=f"{DEFAULT_ATTEMPTS} if left out"
+    )
+
+
+class TaskOut(BaseModel):
+    """A task as it is now. This describes it; `task_of` makes it."""
+
+    id: UUID
+    type: str
+    payload: Any
+    status: Status
+    runAt: datetime | None  # noqa: N815
+    attempt: int
+    maxAttempts: int  # noqa: N815
+    error: str | None
+
+
+class AttemptOut(BaseModel):
+    """One try at a task. This describes it; `attempt_of` makes it."""
+
+    id: int
+    attempt: int
+    status: Literal["STARTED", "SUCCESS", "FAILED", "CANCELED"]
+    startedAt: datetime  # noqa: N815
+    finishedAt: datetime | None  # noqa: N815
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a client has asked for; `run_at` has the offset in which it was written."""
+
+    definition: Definition
+    run_at: datetime
+
+
+def read_task(body: Mapping[str, Any], now: datetime) -> Task:
+    """The task, or InvalidInput with every field at fault. What is not known is ignored."""
+    given: dict[str, Any] = {}
+    faults: list[FieldError] = []
+    for field, read in READERS.items():
+        try:
+            given[field] = read(body.get(field, MISSING))
+        except InvalidInput as error:
+            faults.extend(error.errors)
+    if faults:
+        raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
+    payload, run_at = given["payload"], given["runAt"]
+    if len(as_text(payload)) > LONGEST_PAYLOAD:
+        raise InvalidInput("payload", TOO_LONG)
+    if run_at < now - LATEST_CLIENT:
+        raise InvalidInput("runAt", PAST)
+    policy = POLICIES[given["maxAttempts"]]
+    return Task(
+        Definition(given["type"], Timetable(Once(run_at)), payload=payload, policy=policy), run_at
+    )
+
+
+def read_type(value: Any) -> str:
+    if value is MISSING or value is None:
+        raise InvalidInput("type", "is required")
+    if not isinstance(value, str):
+        raise InvalidInput("type", "must be text")
+    if not value.strip():
+        raise InvalidInput("type", "must not be blank")
+    return value.strip().lower()
+
+
+def read_payload(value: Any) -> Any:
+    """Null is JSON as well."""
+    if value is MISSING:
+        raise InvalidInput("payload", "is required")
+    check_json(value, "payload")
+    return value
+
+
+def read_run_at(value: Any) -> datetime:
+    if value is MISSING or value is None:
+        raise InvalidInput("runAt", "is required")
+    at = read_datetime(value, "runAt")
+    check_instant(at, "runAt")
+    return at
+
+
+def read_max_attempts(value: Any) -> int:
+    if value is MISSING or value is None:
+        return DEFAULT_ATTEMPTS
+    if type(value) is not int or value not in POLICIES:
+        raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_ATTEMPTS}")
+    return value
+
+
+def read_form(value: str) -> PayloadForm:
+    if value not in FORMS:
+        raise InvalidInput("payload", f"can be shown as {' or '.join(FORMS)}")
+    return cast("PayloadForm", value)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "type": read_type,
+    "payload": read_payload,
+    "runAt": read_run_at,
+    "maxAttempts": read_max_attempts,
+}
+
+
+def task_of(job: Job, form: PayloadForm, run_at: datetime | None = None) -> dict[str, Any]:
+    """The job as a task; whoever has just written a `run_at` gets it back as it was written."""
+    payload = job.definition.payload
+    return {
+        "id": job.uid,
+        "type": job.definition.kind,
+        "payload": as_text(payload) if form == "string" else payload,
+        "status": STATUSES[job.pulse.state],
+        "runAt": run_at or run_at_of(job),
+        "attempt": attempts_of(job),
+        "maxAttempts": job.definition.policy.max_attempts,
+        "error": error_of(job.pulse.last_error_class, job.pulse.last_error),
+    }
+
+
+def attempt_of(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "attempt": run.attempt,
+        "status": ATTEMPTS[run.state],
+        "startedAt": run.started_at,
+        "finishedAt": run.finished_at,
+        "error": error_of(run.error_class, run.error or run.reason),
+    }
+
+
+def run_at_of(job: Job) -> datetime | None:
+    """When it is to run, or was: of a job that is over, what its schedule said."""
+    pulse, schedule = job.pulse, job.definition.timetable.schedule
+    waits_for = [at for at in (pulse.retry_at or pulse.next_beat_at, pulse.manual_at) if at]
+    if waits_for:
+        return min(waits_for)
+    return schedule.at if isinstance(schedule, Once) else pulse.beat_at
+
+
+def attempts_of(job: Job) -> int:
+    """Attempts so far, the one in hand included. A run by hand counts its own."""
+    pulse = job.pulse
+    is_by_hand = pulse.cause is Cause.MANUAL or pulse.manual_at is not None
+    return pulse.manual_attempt if is_by_hand else pulse.attempt
+
+
+def error_of(error_class: ErrorClass | None, error: str | None) -> str | None:
+    return LEASE_EXPIRED if error_class is ErrorClass.LOST else error
+
+
+def as_text(payload: Any) -> str:
+    return orjson.dumps(payload).decode()
+
+
+def as_json(answer: Any) -> bytes:
+    """Instants in the offset they have; without one of their own, in UTC."""
+    return orjson.dumps(answer, option=orjson.OPT_UTC_Z)

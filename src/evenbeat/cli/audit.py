@@ -1,0 +1,72 @@
+"""`evenbeat audit`: who did what, and when."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import chosen, show
+from evenbeat.cli.completion import complete_jobs
+from evenbeat.cli.opened import with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.control.audit import AuditPage
+from evenbeat.core.audit import Entry
+
+app = typer.Typer(help="What people did.", no_args_is_help=True)
+
+COLUMNS = ("id", "at", "who", "action", "job", "what")
+
+
+@app.command("list")
+def list_entries(
+    job: Annotated[
+        str | None,
+        typer.Option(
+            help="Of this job, by name or id; by id, deleted or not.", autocompletion=complete_jobs
+        ),
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="By this person or program, as in cli:ann.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    before: Annotated[
+        int | None, typer.Option(help="Older than the entry of this id: the next page.")
+    ] = None,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List who changed what, the newest first.
+
+    Example: evenbeat audit list --job report
+    """
+
+    async def work(eb: Evenbeat) -> tuple[AuditPage, datetime]:
+        uid = None if job is None else await chosen.uid_of(eb, job)
+        page = await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
+        return page, await eb.now()
+
+    page, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.operations import AuditOut
+
+        show.json(AuditOut.from_core(page).model_dump(mode="json")["entries"])
+        return
+    show.rows(COLUMNS, [row_of(entry, now) for entry in page.entries], output)
+    if page.older_than is not None:
+        typer.echo(f"There are more: go on with --before {page.older_than}", err=True)
+
+
+def row_of(entry: Entry, now: datetime) -> tuple[Any, ...]:
+    changes = [
+        f"{name}: {show.in_json(entry.before.get(name))} → {show.in_json(entry.after.get(name))}"
+        for name in entry.after.keys() | entry.before.keys()
+    ]
+    return (
+        entry.id,
+        show.moment(entry.at, now),
+        entry.actor.name,
+        entry.action,
+        entry.job_name or entry.job_uid,
+        "; ".join(sorted(changes)),
+    )

@@ -1,0 +1,68 @@
+"""`evenbeat db backup` and `restore`: everything into one file, and back."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenbeat.cli import show
+from evenbeat.cli.opened import with_app, with_url
+from evenbeat.cli.verify import tell
+from evenbeat.control import backup as backups
+from evenbeat.control.backup import Backup
+
+File = Annotated[Path, typer.Argument(help="The file.", dir_okay=False)]
+
+
+def backup(file: File, output: show.Output = show.Format.TABLE) -> None:
+    """Write everything into one file, as of one moment, beside working nodes.
+
+    Secrets are not in it, but everything else is: payloads, results and log lines of all jobs. The
+    file is for your eyes alone; keep it so.
+    """
+
+    async def work(url: str) -> Backup:
+        with show.progress("Backing up", counts_bytes=True) as advance:
+            return await backups.write(url, file, advance)
+
+    report(with_url(work), "Backed up", output)
+
+
+def restore(
+    file: File,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Lose what is in the database now.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Put a backup into an empty database, all or nothing, and check it by every rule.
+
+    Refused while nodes live on the database. What ran when the backup was taken is lost, and the
+    first node that joins settles it. Exit code 1 if a rule is broken.
+    """
+    if replace and not yes:
+        typer.confirm("Lose every job and run in this database?", abort=True, err=True)
+
+    async def work(url: str) -> Backup:
+        with show.progress("Restoring", counts_bytes=True) as advance:
+            return await backups.restore(url, file, replaces=replace, on_progress=advance)
+
+    restored = with_url(work)
+    found = with_app(lambda eb: eb.verify())
+    report(restored, "Restored", output, breaches=[str(breach) for breach in found.breaches])
+    if found.breaches:
+        if output is show.Format.TABLE:
+            tell(found)
+        raise typer.Exit(1)
+
+
+def report(done: Backup, what: str, output: show.Format, breaches: list[str] | None = None) -> None:
+    tables = {table.name: table.rows for table in done.contents.tables}
+    if output is show.Format.TABLE:
+        typer.echo(
+            f"{what} {done.rows:,} rows of {len(tables)} tables, as of {done.taken_at:%F %T} UTC."
+        )
+        return
+    told: dict[str, object] = {"file": str(done.path), "taken_at": done.taken_at, "tables": tables}
+    show.json(told if breaches is None else told | {"breaches": breaches})

@@ -1,0 +1,248 @@
+"""`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.control.dead_letters import LetterTally
+from evenbeat.core.dead_letters import (
+    DeadLetter,
+    LetterAction,
+    LetterFilter,
+    LetterState,
+    Remark,
+)
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.ids import run_id, run_uid
+from evenbeat.core.model import Run
+
+app = typer.Typer(help="Beats that ran out of attempts.", no_args_is_help=True)
+
+LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.")]
+Ids = Annotated[list[UUID] | None, typer.Argument(help="Letters; or choose them by options.")]
+JobName = Annotated[str | None, typer.Option("--job", help="Of the job of this name.")]
+Kind = Annotated[str | None, typer.Option(help="Of jobs of this kind.")]
+Signature = Annotated[str | None, typer.Option(help="As `evenbeat dlq groups` shows it.")]
+State = Annotated[LetterState | None, typer.Option(help="In this state.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
+NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
+Owner = Annotated[str | None, typer.Option(help="Who sees to it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
+GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
+
+
+@app.command("list")
+def list_letters(
+    job: JobName = None,
+    kind: Kind = None,
+    signature: Signature = None,
+    state: State = None,
+    limit: Limit = 50,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List dead letters, those that nobody has acknowledged first."""
+    chosen = chosen_by(None, job, kind, signature, state)
+    page = with_app(lambda eb: eb.dead_letters.page(chosen, limit=limit), data_dir)
+    show.rows(COLUMNS, [row_of(letter) for letter in page.letters], output)
+
+
+@app.command("groups")
+def list_groups(
+    job: JobName = None,
+    kind: Kind = None,
+    state: State = None,
+    limit: Limit = 50,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List what went wrong, with how often and how long it has."""
+    chosen = chosen_by(None, job, kind, None, state)
+    page = with_app(lambda eb: eb.dead_letters.grouped(chosen, limit=limit), data_dir)
+    rows = [[getattr(group, column) for column in GROUP_COLUMNS] for group in page.groups]
+    show.rows(GROUP_COLUMNS, rows, output)
+
+
+@app.command("show")
+def show_letter(
+    letter_id: LetterId, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+) -> None:
+    """Show a dead letter with its payload and the runs that failed."""
+
+    async def work(eb: Evenbeat) -> tuple[DeadLetter, list[Run]]:
+        letter = await eb.dead_letters.get(run_id(letter_id))
+        return letter, await eb.dead_letters.runs(letter)
+
+    letter, runs = with_app(work, data_dir)
+    tries = [
+        {"attempt": run.attempt, "started_at": run.started_at, "node": run.node, "error": run.error}
+        for run in runs
+    ]
+    if output is show.Format.JSON:
+        show.json(facts(letter) | {"runs": tries})
+        return
+    show.rows(("field", "value"), list(facts(letter).items()), output)
+    typer.echo()
+    show.rows(("attempt", "started_at", "node", "error"), [list(t.values()) for t in tries], output)
+
+
+@app.command()
+def ack(
+    ids: Ids = None,
+    job: JobName = None,
+    kind: Kind = None,
+    signature: Signature = None,
+    note: NoteText = None,
+    owner: Owner = None,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Say that you have seen these dead letters."""
+    chosen = chosen_to_act(ids, job, kind, signature)
+    act(LetterAction.ACKNOWLEDGE, chosen, Remark(note, owner), dry_run, data_dir, output)
+
+
+@app.command()
+def requeue(
+    ids: Ids = None,
+    job: JobName = None,
+    kind: Kind = None,
+    signature: Signature = None,
+    payload: Annotated[
+        str | None, typer.Option(help="JSON to run one letter with, instead of its own.")
+    ] = None,
+    note: NoteText = None,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Run these dead letters again, now: by their own jobs, or by new ones that run once."""
+    if payload is None:
+        chosen = chosen_to_act(ids, job, kind, signature)
+        act(LetterAction.REQUEUE, chosen, Remark(note), dry_run, data_dir, output)
+        return
+    if ids is None or len(ids) != 1 or dry_run or any((job, kind, signature)):
+        raise InvalidInput("--payload", "goes with one letter, and with nothing but a note")
+    letter_id, given = run_id(ids[0]), read_json(payload)
+    letter = with_app(
+        lambda eb: eb.dead_letters.requeue(letter_id, Remark(note), payload=given, by=me()),
+        data_dir,
+    )
+    show.rows(("id", "requeued_as"), [(run_uid(letter.id), letter.requeued_as)], output)
+
+
+@app.command()
+def discard(
+    ids: Ids = None,
+    job: JobName = None,
+    kind: Kind = None,
+    signature: Signature = None,
+    note: NoteText = None,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Do nothing more about these dead letters."""
+    chosen = chosen_to_act(ids, job, kind, signature)
+    act(LetterAction.DISCARD, chosen, Remark(note), dry_run, data_dir, output)
+
+
+def act(
+    action: LetterAction,
+    chosen: LetterFilter,
+    remark: Remark,
+    dry_run: bool,
+    data_dir: str | None,
+    output: show.Format,
+) -> None:
+    tally = with_app(
+        lambda eb: eb.dead_letters.act(action, chosen, remark, by=me(), dry_run=dry_run), data_dir
+    )
+    show.rows(("id", "done"), outcome_of(tally), output)
+
+
+def outcome_of(tally: LetterTally) -> list[tuple[Any, str]]:
+    done = f"would {tally.action}" if tally.is_dry_run else str(tally.action)
+    return [
+        *((run_uid(each), done) for each in tally.changed),
+        *((run_uid(each.id), f"refused: {each.error}") for each in tally.refused),
+    ]
+
+
+def chosen_to_act(
+    ids: list[UUID] | None, job: str | None, kind: str | None, signature: str | None
+) -> LetterFilter:
+    """Those that are named; or of those that match, the ones that nobody has acknowledged."""
+    if ids:
+        return chosen_by(ids, job, kind, signature, None)
+    if not any((job, kind, signature)):
+        raise InvalidInput("letters", "name them, or choose them by --job, --kind or --signature")
+    return chosen_by(None, job, kind, signature, LetterState.OPEN)
+
+
+def chosen_by(
+    ids: list[UUID] | None,
+    job: str | None,
+    kind: str | None,
+    signature: str | None,
+    state: LetterState | None,
+) -> LetterFilter:
+    return LetterFilter(
+        ids=frozenset(map(run_id, ids)) if ids else None,
+        states=None if state is None else frozenset([state]),
+        job_name=job,
+        kind=kind,
+        signature=signature,
+    )
+
+
+def read_json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput("--payload", f"is not JSON: {error}") from None
+
+
+def row_of(letter: DeadLetter) -> tuple[Any, ...]:
+    return (
+        run_uid(letter.id),
+        letter.state,
+        letter.job_name or letter.job_uid,
+        letter.kind,
+        letter.attempts,
+        letter.created_at,
+        letter.error,
+    )
+
+
+def facts(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": run_uid(letter.id),
+        "state": letter.state,
+        "job_id": letter.job_uid,
+        "job_name": letter.job_name,
+        "kind": letter.kind,
+        "group": letter.group_key,
+        "payload": letter.payload,
+        "beat_at": letter.beat_at,
+        "attempts": letter.attempts,
+        "error": letter.error,
+        "signature": letter.signature,
+        "failed_at": letter.created_at,
+        "acknowledged_at": letter.acknowledged_at,
+        "acknowledged_by": letter.acknowledged_by,
+        "owner": letter.owner,
+        "note": letter.note,
+        "ended_at": letter.ended_at,
+        "ended_by": letter.ended_by,
+        "requeued_as": letter.requeued_as,
+    }

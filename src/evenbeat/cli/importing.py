@@ -1,0 +1,219 @@
+"""`evenbeat import`: takes in what another scheduler ran, and accounts for every line of it."""
+
+import os
+import pwd
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.cli.opened import whoami, with_app
+from evenbeat.cli.user_app import find_app
+from evenbeat.control.intake import Finding, Report
+from evenbeat.core import crontab as crontabs
+from evenbeat.core.audit import Actor
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.moving_in import Candidate, Fate, from_crontab
+from evenbeat.core.schedules.clockwork.zones import check_zone
+
+app = typer.Typer(
+    help="Take in what another scheduler ran. Nothing is written before you have seen the report.",
+    no_args_is_help=True,
+)
+
+File = Annotated[str, typer.Argument(help="The file; - is standard input.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the report.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+ZONE_FILES = (Path("/etc/localtime"), Path("/etc/timezone"))
+SYSTEM_CRONTABS = ("/etc/crontab", "/etc/cron.d/")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be taken in, how, and what is told above the report."""
+
+    candidates: Iterable[Candidate]
+    head: dict[str, Any] = field(default_factory=dict[str, Any])
+    dry_run: bool = False
+    yes: bool = False
+    output: show.Format = show.Format.TABLE
+
+
+@app.command()
+def crontab(
+    file: File,
+    tz: Annotated[
+        str | None, typer.Option(help="The zone cron ran in; unset: that of this machine.")
+    ] = None,
+    user_column: Annotated[
+        bool | None,
+        typer.Option(
+            "--user-column/--no-user-column",
+            help="Whether a user stands before each command, as in /etc/crontab; unset: found out.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="The kind of the new jobs; their payload has the command.")
+    ] = "program",
+    prefix: Annotated[
+        str, typer.Option(help="What the names of the new jobs begin with, as in web1/.")
+    ] = "crontab/",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Take in a crontab: cron stays cron, in its zone, and every line is accounted for.
+
+    A job is named after what it runs, so that importing again changes nothing; a job that is there
+    and differs is left alone. Exit code 1 if a line could not be taken in.
+    """
+    zone, source = (check_zone(tz, "--tz"), "--tz") if tz else machine_zone()
+    if user_column is None and file.startswith(SYSTEM_CRONTABS):
+        user_column = True
+    found = crontabs.read(read(file), has_user_column=user_column, users=users())
+    head: dict[str, Any] = {
+        "zone": zone,
+        "zone_from": source,
+        "user_column": found.has_user_column,
+        "comments": found.comments,
+        "blank_lines": found.blanks,
+        "carriage_returns_removed": found.has_carriage_returns,
+    }
+    candidates = from_crontab(found, zone=zone, prefix=prefix, kind=kind)
+    take_in(Wish(candidates, head, dry_run, yes, output))
+
+
+@app.command("interval-scheduler")
+def interval_scheduler(
+    file: File,
+    prefix: Annotated[
+        str, typer.Option(help="What the names of the new jobs begin with; their id follows.")
+    ] = "interval-scheduler/",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Take in the interval scheduler's jobs from a dump of its table, as CSV or NDJSON.
+
+    An interval keeps its rhythm, and wins over a `schedule_time`; a `schedule_time` alone stays the
+    cron it is. Exit code 1 if a row could not be taken in.
+    """
+    # Loaded here: what reads requests takes a while, and the other commands need none of it.
+    from evenbeat.api.v1.wire import rows
+
+    found = rows.read_dump(read(file))
+    head = {"rows": len(found), "columns_left_out": ", ".join(rows.columns_left_out(found))}
+    take_in(Wish(rows.candidates(found, prefix=prefix), head, dry_run, yes, output))
+
+
+def take_in(wish: Wish) -> None:
+    candidates = list(wish.candidates)
+    report = with_app(lambda eb: eb.intake.look(candidates), find=find_app)
+    is_json = wish.output is show.Format.JSON
+    if not is_json:
+        tell(report, wish.head)
+    new = len(report.of(Fate.NEW))
+    # A program cannot be asked: it says --yes.
+    is_wanted = new > 0 and not wish.dry_run and (wish.yes or not is_json)
+    if is_wanted and not wish.yes:
+        typer.confirm(f"Add {new} new job{'s'[: new != 1]}?", abort=True, err=True)
+    written = with_app(lambda eb: write(eb, report), find=find_app) if is_wanted else 0
+    if is_json:
+        show.json(as_object(report, wish.head) | {"written": written})
+    else:
+        added = f"Added {written} job{'s'[: written != 1]}."
+        typer.echo(added if written else "Nothing was written.")
+    if report.of(Fate.REFUSED):
+        raise typer.Exit(1)
+
+
+async def write(eb: Evenbeat, report: Report) -> int:
+    return await eb.intake.take_in(report, by=Actor(whoami()))
+
+
+def tell(report: Report, head: dict[str, Any]) -> None:
+    for name, value in head.items():
+        typer.echo(f"{name.replace('_', ' ')}: {value}")
+    typer.echo()
+    for finding in report.findings:
+        candidate, definition = finding.candidate, finding.candidate.definition
+        typer.echo(f"line {candidate.line}: {finding.fate}: {candidate.text}")
+        if definition is not None:
+            typer.echo(f"    {definition.name}: {definition.timetable.describe()}")
+        if finding.why:
+            typer.echo(f"    why: {finding.why}")
+        if candidate.could_be:
+            typer.echo(f"    could be: {candidate.could_be}, but {candidate.would_differ}")
+        for remark in candidate.review:
+            typer.echo(f"    review: {remark}")
+    typer.echo()
+    typer.echo(", ".join(f"{count} {what}" for what, count in report.counts().items()))
+
+
+def as_object(report: Report, head: dict[str, Any]) -> dict[str, Any]:
+    return head | {
+        "counts": report.counts(),
+        "findings": [finding_as_object(each) for each in report.findings],
+    }
+
+
+def finding_as_object(finding: Finding) -> dict[str, Any]:
+    candidate, definition = finding.candidate, finding.candidate.definition
+    schedule = definition and definition.timetable.schedule
+    return {
+        "line": candidate.line,
+        "text": candidate.text,
+        "fate": finding.fate,
+        "why": finding.why,
+        "name": definition and definition.name,
+        "kind": definition and definition.kind,
+        "schedule": schedule and schedule.to_object(),
+        "words": schedule and schedule.describe(),
+        "could_be": candidate.could_be,
+        "would_differ": candidate.would_differ,
+        "review": candidate.review,
+        "aside": candidate.aside,
+    }
+
+
+def read(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidInput(file, f"cannot be read: {error.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            file, f"line {line} is not UTF-8: convert it first, with iconv"
+        ) from None
+
+
+def machine_zone() -> tuple[str, str]:
+    """The zone of this machine, which is cron's, and what said so."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if is_zone(named):
+        return named, "TZ"
+    link, file = ZONE_FILES
+    name = str(link.resolve()).partition("zoneinfo/")[2]
+    if is_zone(name):
+        return name, str(link)
+    name = file.read_text().strip() if file.is_file() else ""
+    return (name, str(file)) if is_zone(name) else ("UTC", "nothing on this machine")
+
+
+def is_zone(name: str) -> bool:
+    try:
+        return bool(name) and check_zone(name, "zone") == name
+    except InvalidInput:
+        return False
+
+
+def users() -> frozenset[str]:
+    return frozenset(each.pw_name for each in pwd.getpwall())

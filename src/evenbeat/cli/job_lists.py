@@ -1,0 +1,250 @@
+"""`evenbeat jobs list`, `show`, `next` and `versions`: jobs as they are."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import chosen, show
+from evenbeat.cli.opened import with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.cli.watching import Watch, look_or_watch
+from evenbeat.control.listing import JobPage
+from evenbeat.core.model import Job, Run
+from evenbeat.core.statistics import Health
+from evenbeat.store.actions import Version
+from evenbeat.store.jobs import Unreadable
+
+COLUMNS = ("job", "kind", "state", "schedule", "next_run", "last_run", "ok", "failed")
+RUN_COLUMNS = ("number", "state", "cause", "started_at", "took", "error")
+RUNS_SHOWN = 5
+
+
+class Sort(StrEnum):
+    """What a list of jobs may be sorted by."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    STATE = "state"
+    NEXT_RUN = "next-run"
+    LAST_RUN = "last-run"
+    KIND = "kind"
+    NAME = "name"
+    PRIORITY = "priority"
+
+
+ORDERS = {
+    Sort.CREATED: "created_at",
+    Sort.UPDATED: "updated_at",
+    Sort.STATE: "status",
+    Sort.NEXT_RUN: "next_run_at",
+    Sort.LAST_RUN: "last_run_at",
+    Sort.KIND: "type",
+    Sort.NAME: "name",
+    Sort.PRIORITY: "priority",
+}
+# Of these, people want the last, the newest or the highest first.
+DOWNWARDS = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
+
+
+def list_jobs(
+    state: chosen.States = None,
+    kind: chosen.Kinds = None,
+    group: chosen.GroupKeys = None,
+    label: chosen.Labels = None,
+    search: chosen.Search = None,
+    sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.CREATED,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    watch: Watch = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List jobs that match, the newest first.
+
+    Example: evenbeat jobs list --state failed --sort last-run
+    """
+    matching = chosen.chosen_by(state, kind, group, label, search)
+    is_down = (sort in DOWNWARDS) is not reverse
+    order = f"{ORDERS[sort]}_{'desc' if is_down else 'asc'}"
+
+    async def look(eb: Evenbeat) -> None:
+        page = await eb.listing.page(matching, order=order, limit=limit, offset=offset)
+        tell_page(page, await eb.now(), offset, output)
+
+    look_or_watch(look, watch, data_dir, output)
+
+
+def tell_page(page: JobPage, now: datetime, offset: int, output: show.Format) -> None:
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.job_out import JobOut
+
+        shown = [JobOut.from_core(job, now).model_dump(mode="json") for job in page.jobs]
+        show.json({"jobs": shown, "total": page.total, "offset": offset})
+        return
+    show.rows(COLUMNS, [row_of(job, now) for job in page.jobs], output)
+    last = offset + len(page.jobs)
+    if last < page.total:
+        typer.echo(
+            f"{offset + 1:,} to {last:,} of {page.total:,}: go on with --offset {last}", err=True
+        )
+
+
+def row_of(job: Job, now: datetime) -> tuple[Any, ...]:
+    pulse = job.pulse
+    return (
+        job.definition.name or job.uid,
+        job.definition.kind,
+        pulse.state,
+        job.definition.timetable.describe(),
+        show.moment(pulse.due_at, now),
+        show.moment(pulse.last_started_at, now),
+        pulse.completed_count,
+        pulse.failed_count,
+    )
+
+
+def show_job(
+    job: chosen.Job, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+) -> None:
+    """Show a job: where it stands, what comes next, how its last runs went.
+
+    Example: evenbeat jobs show report
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run], datetime]:
+        found = await eb.jobs.find(job)
+        return (
+            found,
+            await eb.jobs.explain(found.uid),
+            await eb.statistics.health_of(found.id),
+            (await eb.runs.of_job(found.uid, limit=RUNS_SHOWN)).runs,
+            await eb.now(),
+        )
+
+    found, explanation, health, runs, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.job_out import JobDetailOut
+
+        shown = JobDetailOut.of(found, health, now).model_dump(mode="json")
+        show.json(shown | {"explanation": explanation})
+        return
+    show.fields(facts(found, explanation, health, now))
+    if runs:
+        typer.echo()
+        show.rows(RUN_COLUMNS, [run_row(run, now) for run in runs], output)
+
+
+def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str, Any]:
+    written, policy, pulse = job.definition, job.definition.policy, job.pulse
+    return {
+        "name": written.name,
+        "id": job.uid,
+        "kind": written.kind,
+        "state": pulse.state,
+        "why": explanation,
+        "schedule": written.timetable.describe(),
+        "next run": show.moment(pulse.due_at, now),
+        "last run": show.moment(pulse.last_started_at, now),
+        "last error": pulse.last_error,
+        "runs": f"{pulse.completed_count} completed, {pulse.failed_count} failed",
+        "health": "; ".join([health.condition, *health.reasons]),
+        "attempts": policy.max_attempts,
+        "timeout": policy.timeout,
+        "priority": written.priority,
+        "group": written.group and written.group.key,
+        "labels": ", ".join(
+            f"{name}={value}" if value else name for name, value in written.labels.items()
+        ),
+        "runs on": ", ".join(written.runs_on),
+        "payload": show.in_json(written.payload),
+        "version": job.version,
+        "created": show.moment(job.created_at, now),
+        "updated": show.moment(job.updated_at, now),
+    }
+
+
+def run_row(run: Run, now: datetime) -> tuple[Any, ...]:
+    return (
+        run.number,
+        run.state,
+        run.cause,
+        show.moment(run.started_at, now),
+        run.duration,
+        run.error or run.reason,
+    )
+
+
+def next_beats(
+    job: chosen.Job,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=1000, help="So many of them.")
+    ] = 10,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List the next beats of a job, by its schedule and in its zone.
+
+    Example: evenbeat jobs next report -n 3
+    """
+
+    # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
+    from evenbeat.api.v1.wire.job_out import next_beats as beats_of
+
+    async def work(eb: Evenbeat) -> tuple[Job, datetime]:
+        return await eb.jobs.find(job), await eb.now()
+
+    found, now = with_app(work, data_dir)
+    beats = beats_of(found, now, count)
+    if output is show.Format.JSON:
+        show.json({"id": found.uid, "state": found.pulse.state, "beats": beats})
+        return
+    timetable = found.definition.timetable
+    zone = ZoneInfo(timetable.schedule.options().zone or "UTC")
+    typer.echo(f"{found.definition.name or found.uid}: {timetable.describe()}")
+    rows = [
+        (beat.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"), show.moment(beat, now))
+        for beat in beats
+    ]
+    if rows:
+        show.rows(("beat", "in UTC"), rows, output)
+    else:
+        typer.echo(f"No beat is to come: it is {found.pulse.state}.")
+
+
+def versions(
+    job: chosen.Job, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+) -> None:
+    """List every definition that a job has had, the one in force first.
+
+    Of a deleted job too, by its id.
+
+    Example: evenbeat jobs versions report
+    """
+
+    async def work(eb: Evenbeat) -> tuple[list[Version], datetime]:
+        return await eb.jobs.versions(await chosen.uid_of(eb, job)), await eb.now()
+
+    found, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.actions import VersionsOut
+
+        show.json(VersionsOut.from_core(found, now).model_dump(mode="json")["versions"])
+        return
+    rows = [
+        (each.number, in_words(each), show.moment(each.replaced_at, now), each.replaced_by)
+        for each in found
+    ]
+    show.rows(("version", "definition", "replaced_at", "replaced_by"), rows, output)
+
+
+def in_words(version: Version) -> str:
+    known = version.definition
+    if isinstance(known, Unreadable):
+        return known.error
+    payload = show.in_json(known.payload)
+    return f"{known.kind}, {known.timetable.describe()}, payload {payload}"

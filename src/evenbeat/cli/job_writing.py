@@ -1,0 +1,232 @@
+"""`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
+
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, cast
+
+import typer
+
+from evenbeat.api.v1.wire.job_in import BatchIn, JobIn
+from evenbeat.api.v1.wire.job_out import BatchOut, JobOut
+from evenbeat.api.v1.wire.patch import changed, changes_of, take_switch
+from evenbeat.app import Evenbeat
+from evenbeat.cli import chosen, show, written
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.cli.user_app import find_app
+from evenbeat.control.admission import Batch
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.model import Job
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything and say what would be; change nothing.")
+]
+
+
+def add(
+    name: Annotated[
+        str | None, typer.Argument(help="What to call it; a job of -f may have its own.")
+    ] = None,
+    kind: written.Kind = None,
+    schedule: written.Schedule = None,
+    every: written.Every = None,
+    cron: written.Cron = None,
+    daily: written.Daily = None,
+    weekly: written.Weekly = None,
+    at: written.At = None,
+    tz: written.Zone = None,
+    payload: written.Payload = None,
+    label: written.Label = None,
+    group: written.GroupKey = None,
+    max_attempts: written.MaxAttempts = None,
+    timeout: written.Timeout = None,
+    priority: written.Priority = None,
+    catch_up: written.CatchUp = None,
+    runs_on: written.RunsOn = None,
+    file: written.File = None,
+    put: Annotated[
+        bool, typer.Option("--put", help="Change the job of this name, if there is one.")
+    ] = False,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Add a job; without a schedule it runs once, now.
+
+    A file has the fields of one job, or an array of jobs; options win over the fields of one.
+
+    Example: evenbeat jobs add report --kind http --cron "0 8 * * MON-FRI" --tz Europe/Berlin
+    --payload '{"url": "https://example.com/report"}'
+    """
+    # Every option is a field of the job, under its name: a second list of them could be wrong.
+    options = written.job_object(locals())
+    found: Any = {} if file is None else written.read_file(file, "--file")
+    if isinstance(found, list):
+        if options or put:
+            raise typer.BadParameter("many jobs say everything themselves", param_hint="--file")
+        add_many(cast("list[Any]", found), dry_run, data_dir, output)
+        return
+    if put and dry_run:
+        raise typer.BadParameter("goes without --put", param_hint="--dry-run")
+    with written.told_by_field():
+        job_in = JobIn.model_validate(written.fields_of(found) | options)
+    job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
+    if output is show.Format.JSON:
+        show.json(JobOut.from_core(job, now).model_dump(mode="json") | {"dry_run": dry_run})
+    else:
+        tell_added(job, now, dry_run=dry_run)
+
+
+async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
+    if put:
+        return await eb.jobs.put(job_in.to_core(), by=me()), await eb.now()
+    async with undone(eb, dry_run) as connection:
+        job = await eb.jobs.add(
+            job_in.to_core(), dedupe_key=job_in.dedupe_key, connection=connection, by=me()
+        )
+    return job, await eb.now()
+
+
+def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.Format) -> None:
+    with written.told_by_field():
+        batch_in = BatchIn.model_validate({"jobs": jobs})
+
+    async def work(eb: Evenbeat) -> Batch:
+        async with undone(eb, dry_run) as connection:
+            return await eb.jobs.add_many(batch_in.to_core(), connection=connection, by=me())
+
+    with show.progress(f"Adding {show.count(len(jobs), 'job')} …"):
+        batch = with_app(work, data_dir, find=find_app)
+    if output is show.Format.JSON:
+        made = BatchOut(ids=batch.uids, created=batch.new_count)
+        show.json(made.model_dump(mode="json") | {"dry_run": dry_run})
+        return
+    what = "Would add" if dry_run else "Added"
+    there = f"; {len(batch.found)} are there already" if batch.found else ""
+    typer.echo(f"{what} {show.count(batch.new_count, 'job')}{there}.")
+
+
+@contextlib.asynccontextmanager
+async def undone(eb: Evenbeat, dry_run: bool) -> AsyncGenerator[Any]:
+    """For a dry run, a transaction that is undone at the end: nothing is checked but all of it."""
+    if not dry_run:
+        yield None
+        return
+    async with eb.database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        finally:
+            await transaction.rollback()
+
+
+def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
+    name, words = job.definition.name or job.uid, job.definition.timetable.describe()
+    if dry_run:
+        what = f"Would add {name}"
+    elif job.is_new:
+        what = f"Added {name} ({job.uid})" if job.definition.name else f"Added {name}"
+    else:
+        what = f"There is {name} ({job.uid})"
+    typer.echo(f"{what}: {words}.")
+    typer.echo(f"Next run: {show.moment(job.pulse.due_at, now) or 'none'}")
+
+
+def edit(
+    job: chosen.Job,
+    name: Annotated[str | None, typer.Option(help="Another name for it.")] = None,
+    kind: written.Kind = None,
+    schedule: written.Schedule = None,
+    every: written.Every = None,
+    cron: written.Cron = None,
+    daily: written.Daily = None,
+    weekly: written.Weekly = None,
+    at: written.At = None,
+    tz: written.Zone = None,
+    payload: written.Payload = None,
+    label: written.Label = None,
+    group: written.GroupKey = None,
+    max_attempts: written.MaxAttempts = None,
+    timeout: written.Timeout = None,
+    priority: written.Priority = None,
+    catch_up: written.CatchUp = None,
+    runs_on: written.RunsOn = None,
+    file: written.File = None,
+    version: Annotated[
+        int | None, typer.Option(help="Only if it still is at this version.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be changed.")
+    ] = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Change what is given of a job, and leave the rest; a run in hand keeps what it began with.
+
+    Labels and --runs-on that are given replace those it has. A field that is null in the file gets
+    its default back.
+
+    Example: evenbeat jobs edit report --daily 06:30 --tz Europe/Berlin --timeout 10m
+    """
+    body = written.fields_of({} if file is None else written.read_file(file, "--file"))
+    body |= written.job_object(locals())
+    if not body:
+        raise typer.BadParameter("say what to change, by options or by a file")
+
+    async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
+        was, now = await eb.jobs.find(job), await eb.now()
+        with written.told_by_field():
+            changes = changes_of(body, JobOut.from_core(was, now))
+            if take_switch(was, changes) is not None:
+                raise InvalidInput("schedule_enabled", "use `evenbeat jobs enable` or `disable`")
+            to = changed(was, changes, now)
+        if not changes:
+            return was, was, now
+        if dry_run:
+            return was, replace(was, definition=to), now
+        held = was.version if version is None else version
+        return was, await eb.jobs.edit(was.uid, to, version=held, by=me()), now
+
+    was, job_now, now = with_app(work, data_dir, find=find_app)
+    tell_changes(was, job_now, now, dry_run, output)
+
+
+def tell_changes(was: Job, job: Job, now: datetime, dry_run: bool, output: show.Format) -> None:
+    before, after = (JobOut.from_core(each, now).model_dump(mode="json") for each in (was, job))
+    if output is show.Format.JSON:
+        show.json(after | {"dry_run": dry_run})
+        return
+    shown = [name for name in after if name in JobIn.model_fields or name == "next_run_at"]
+    rows = [
+        (name, show.in_json(before[name]), show.in_json(after[name]))
+        for name in shown
+        if before[name] != after[name]
+    ]
+    name = job.definition.name or job.uid
+    if not rows:
+        typer.echo(f"{name} is so already.")
+        return
+    typer.echo(f"{'Would change' if dry_run else 'Changed'} {name}, version {job.version}.")
+    show.rows(("field", "was", "is"), rows, output)
+
+
+def restore(
+    job: chosen.Job,
+    version: Annotated[int, typer.Argument(help="As `evenbeat jobs versions` shows it.")],
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Edit a job back to a definition it had.
+
+    Example: evenbeat jobs restore report 3
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
+        was = await eb.jobs.find(job)
+        return was, await eb.jobs.restore(was.uid, version, by=me()), await eb.now()
+
+    was, restored, now = with_app(work, data_dir, find=find_app)
+    tell_changes(was, restored, now, False, output)

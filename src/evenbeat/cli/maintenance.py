@@ -1,0 +1,76 @@
+"""`evenbeat maintenance`: one switch that keeps every node from starting anything."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.store.maintenance import Maintenance
+
+app = typer.Typer(
+    help="The switch that keeps every node from starting anything.", no_args_is_help=True
+)
+
+
+@app.command("on")
+def switch_on(
+    reason: Annotated[str, typer.Argument(help="Why, for everyone who asks.")],
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Start nothing from now on, anywhere; what runs finishes.
+
+    Example: evenbeat maintenance on "moving the database"
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
+        return await eb.maintenance.on(reason, by=me()), await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+@app.command("off")
+def switch_off(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """Go on as usual; every job catches up as it is set to.
+
+    Example: evenbeat maintenance off
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
+        await eb.maintenance.off(by=me())
+        return await eb.maintenance.status(), await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+@app.command("status")
+def show_status(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """Say whether maintenance is on, since when, why and by whom.
+
+    Example: evenbeat maintenance status
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
+        return await eb.maintenance.status(), await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+def tell(found: Maintenance | None, now: datetime, output: show.Format) -> None:
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.operations import MaintenanceOut
+
+        show.json(MaintenanceOut.from_core(found).model_dump(mode="json"))
+    else:
+        typer.echo(in_words(found, now))
+
+
+def in_words(found: Maintenance | None, now: datetime) -> str:
+    if found is None:
+        return "Maintenance is off."
+    since = show.moment(found.since, now)
+    return f"Maintenance is on since {since}, by {found.actor}: {found.reason}"

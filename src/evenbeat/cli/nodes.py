@@ -1,0 +1,91 @@
+"""`evenbeat nodes`: who runs jobs, and who is to rest."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.store.nodes import StoredNode
+
+app = typer.Typer(help="The processes that run jobs.", no_args_is_help=True)
+
+Node = Annotated[str, typer.Argument(help="Its id or name, as `evenbeat nodes list` shows them.")]
+COLUMNS = ("id", "name", "status", "running", "kinds", "labels", "joined", "alive_until")
+
+
+@app.command("list")
+def list_nodes(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """List the nodes that live, and those that died lately.
+
+    Example: evenbeat nodes list
+    """
+
+    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
+        return await eb.nodes.all(), await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+@app.command()
+def drain(node: Node, data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """Let a node finish what it runs, and give it nothing more: before it is taken down.
+
+    Example: evenbeat nodes drain 3
+    """
+
+    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
+        return [await eb.nodes.drain(await id_of(eb, node), by=me())], await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+@app.command()
+def undrain(node: Node, data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """Give a drained node work again.
+
+    Example: evenbeat nodes undrain 3
+    """
+
+    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
+        return [await eb.nodes.undrain(await id_of(eb, node), by=me())], await eb.now()
+
+    tell(*with_app(work, data_dir), output)
+
+
+async def id_of(eb: Evenbeat, id_or_name: str) -> int:
+    living = [node for node in await eb.nodes.all() if node.is_alive]
+    by_id = [node.id for node in living if str(node.id) == id_or_name]
+    found = by_id or [node.id for node in living if node.name == id_or_name]
+    if not found:
+        raise NotFound(f"no living node {id_or_name}")
+    if len(found) > 1:
+        ids = ", ".join(map(str, found))
+        raise Conflict(f"several living nodes are named {id_or_name}: say which by its id, {ids}")
+    return found[0]
+
+
+def tell(nodes: list[StoredNode], now: datetime, output: show.Format) -> None:
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.operations import NodesOut
+
+        show.json(NodesOut.from_core(nodes).model_dump(mode="json")["nodes"])
+    else:
+        show.rows(COLUMNS, [row_of(node, now) for node in nodes], output)
+
+
+def row_of(node: StoredNode, now: datetime) -> tuple[Any, ...]:
+    return (
+        node.id,
+        node.name,
+        node.status,
+        node.running,
+        ", ".join(node.kinds),
+        ", ".join(node.labels),
+        show.moment(node.joined_at, now),
+        show.moment(node.alive_until, now),
+    )

@@ -1,0 +1,164 @@
+"""`evenbeat runs`: the history of jobs, and what runs say while they run."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli import chosen, following, show
+from evenbeat.cli.completion import complete_jobs
+from evenbeat.cli.exporting import export
+from evenbeat.cli.opened import with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.control.history import NewestPage
+from evenbeat.core.ids import run_id, run_uid
+from evenbeat.core.model import Run, RunState
+from evenbeat.store.runs import ListedRun, StoredLine
+
+app = typer.Typer(help="The history of all jobs.", no_args_is_help=True)
+app.command()(export)
+
+RunId = Annotated[UUID, typer.Argument(help="As `evenbeat runs list` shows it.")]
+COLUMNS = ("id", "job", "number", "state", "cause", "started_at", "took", "node", "error")
+
+
+@app.command("list")
+def list_runs(
+    job: Annotated[
+        str | None,
+        typer.Option(help="Of this job, by name or id.", autocompletion=complete_jobs),
+    ] = None,
+    state: Annotated[
+        list[RunState] | None, typer.Option(help="In this state; give it again for another.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    before: Annotated[UUID | None, typer.Option(help="Older than this run: the next page.")] = None,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """List runs of all jobs or of one, the newest first, those in hand included.
+
+    Example: evenbeat runs list --job report --state failed
+    """
+
+    async def work(eb: Evenbeat) -> tuple[NewestPage, datetime]:
+        page = await eb.runs.newest(
+            job=None if job is None else await chosen.uid_of(eb, job),
+            states=frozenset(state) if state else None,
+            older_than=None if before is None else run_id(before),
+            limit=limit,
+        )
+        return page, await eb.now()
+
+    page, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        show.json([as_object(each.run) | {"job_name": each.job_name} for each in page.runs])
+        return
+    show.rows(COLUMNS, [row_of(each, now) for each in page.runs], output)
+    if page.older_than is not None:
+        typer.echo(f"There are more: go on with --before {run_uid(page.older_than)}", err=True)
+
+
+def row_of(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
+    run = listed.run
+    return (
+        run_uid(run.id),
+        listed.job_name or run.job_uid,
+        run.number,
+        run.state,
+        run.cause,
+        show.moment(run.started_at, now),
+        run.duration,
+        run.node,
+        run.error or run.reason,
+    )
+
+
+def as_object(run: Run) -> dict[str, Any]:
+    from evenbeat.api.v1.wire.execution import ExecutionOut
+
+    return ExecutionOut.from_core(run).model_dump(mode="json")
+
+
+@app.command("show")
+def show_run(
+    run: RunId,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait until it ends, and end as it does.")
+    ] = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Show a run: when, where, how it ended, with its result or its stack trace.
+
+    Example: evenbeat runs show 65626561-7400-8000-8000-00000000002a
+    """
+    if follow:
+        following.follow(run_id(run), data_dir, output)
+        return
+
+    async def work(eb: Evenbeat) -> tuple[Run, datetime]:
+        return await eb.runs.get(run_id(run)), await eb.now()
+
+    found, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        show.json(as_object(found))
+    else:
+        show.fields(facts(found, now))
+
+
+def facts(run: Run, now: datetime) -> dict[str, Any]:
+    return {
+        "id": run_uid(run.id),
+        "job": run.job_uid,
+        "number": run.number,
+        "state": run.state,
+        "cause": run.cause,
+        "beat": show.moment(run.beat_at, now),
+        "attempt": run.attempt,
+        "started": show.moment(run.started_at, now),
+        "finished": show.moment(run.finished_at, now),
+        "took": run.duration,
+        "node": run.node,
+        "error class": run.error_class,
+        "error": run.error,
+        "reason": run.reason,
+        "skipped": run.skipped_count,
+        "skipped until": show.moment(run.skipped_until, now),
+        "result": None if run.result is None else show.in_json(run.result),
+        "stack trace": run.stack_trace and f"\n{run.stack_trace}",
+    }
+
+
+@app.command()
+def logs(
+    run: RunId,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show lines as they come, until the run ends.")
+    ] = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Show what a run said, line by line.
+
+    With --follow, the exit code is 0 if the run completes and 1 if it does not.
+
+    Example: evenbeat runs logs 65626561-7400-8000-8000-00000000002a --follow
+    """
+    if follow:
+        if output is show.Format.JSON:
+            raise typer.BadParameter("goes with tables only", param_hint="--follow")
+        following.follow(run_id(run), data_dir, output)
+        return
+
+    async def work(eb: Evenbeat) -> list[StoredLine]:
+        found = await eb.runs.get(run_id(run))
+        return [line async for line in following.lines_of(eb, found.id)]
+
+    lines = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        show.json([{"at": e.at, "level": e.level, "message": e.message} for e in lines])
+    else:
+        following.tell_lines(lines)

@@ -1,0 +1,164 @@
+"""`evenbeat templates`: jobs with blanks, and jobs made of them."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.api.v1.wire.job_out import JobOut
+from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut
+from evenbeat.app import Evenbeat
+from evenbeat.cli import show, written
+from evenbeat.cli.job_writing import tell_added
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.options import DataDir
+from evenbeat.cli.user_app import find_app
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.model import Job
+from evenbeat.core.templates import Template
+
+app = typer.Typer(help="Jobs with blanks, to make jobs of.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The template's name.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+COLUMNS = ("name", "description", "parameters", "updated_at")
+
+
+@app.command("list")
+def list_templates(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
+    """List all templates by name.
+
+    Example: evenbeat templates list
+    """
+
+    async def work(eb: Evenbeat) -> tuple[list[Template], datetime]:
+        return await eb.templates.all(), await eb.now()
+
+    found, now = with_app(work, data_dir)
+    if output is show.Format.JSON:
+        show.json([as_object(each) for each in found])
+    else:
+        show.rows(COLUMNS, [row_of(each, now) for each in found], output)
+
+
+@app.command("show")
+def show_template(
+    name: Name, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+) -> None:
+    """Show a template: the job, its blanks, and what they are filled with by default.
+
+    Example: evenbeat templates show crawl-site
+    """
+    tell(with_app(lambda eb: eb.templates.get(name), data_dir), output)
+
+
+@app.command()
+def put(
+    name: Name,
+    file: Annotated[
+        str, typer.Option("--file", "-f", help="JSON as the API takes it; - for standard input.")
+    ],
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Make a template of a file, or change the one of this name; jobs made of it stay as they are.
+
+    Example: evenbeat templates put crawl-site -f crawl-site.json
+    """
+    with written.told_by_field():
+        template = TemplateIn.model_validate(written.read_file(file, "--file")).to_core(name)
+    tell(with_app(lambda eb: eb.templates.put(template), data_dir), output)
+
+
+@app.command()
+def delete(
+    name: Name,
+    yes: Yes = False,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Remove a template; jobs made of it stay. Asks first.
+
+    Example: evenbeat templates delete crawl-site --yes
+    """
+    found = with_app(lambda eb: eb.templates.get(name), data_dir)
+    if not yes:
+        typer.confirm(f"Delete the template {name}?", abort=True, err=True)
+    with_app(lambda eb: eb.templates.delete(name), data_dir)
+    if output is show.Format.JSON:
+        show.json(as_object(found))
+    else:
+        typer.echo(f"Deleted the template {name}.")
+
+
+@app.command("add-job")
+def add_job(
+    name: Name,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", help="What a blank gets, as in site=a.example; JSON works."),
+    ] = None,
+    job_name: Annotated[str | None, typer.Option(help="What to call the job.")] = None,
+    data_dir: DataDir = None,
+    output: show.Output = show.Format.TABLE,
+) -> None:
+    """Make a job of a template, its blanks filled in.
+
+    Example: evenbeat templates add-job crawl-site --job-name crawl-a -p site=a.example
+    """
+    fill_in = FillIn(
+        parameters=dict(map(read_param, param or ())),
+        job={} if job_name is None else {"name": job_name},
+    )
+
+    async def work(eb: Evenbeat) -> tuple[Job, datetime]:
+        with written.told_by_field():
+            job_in = fill_in.fill_in(await eb.templates.get(name))
+        job = await eb.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=me())
+        return job, await eb.now()
+
+    job, now = with_app(work, data_dir, find=find_app)
+    if output is show.Format.JSON:
+        show.json(JobOut.from_core(job, now).model_dump(mode="json"))
+    else:
+        tell_added(job, now, dry_run=False)
+
+
+def read_param(text: str) -> tuple[str, Any]:
+    """A value that is JSON is that value; any other is a text."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter("write it as name=value", param_hint="--param")
+    try:
+        return name, written.parse(value.encode(), "--param")
+    except InvalidInput:
+        return name, value
+
+
+def as_object(template: Template) -> dict[str, Any]:
+    return TemplateOut.from_core(template).model_dump(mode="json")
+
+
+def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
+    parameters = [
+        name if default is None else f"{name}={show.in_json(default)}"
+        for name, default in template.parameters.items()
+    ]
+    at = show.moment(template.updated_at, now)
+    return template.name, template.description, ", ".join(parameters), at
+
+
+def tell(template: Template, output: show.Format) -> None:
+    if output is show.Format.JSON:
+        show.json(as_object(template))
+        return
+    show.fields(
+        {
+            "name": template.name,
+            "description": template.description,
+            "parameters": show.in_json(template.parameters),
+            "job": show.in_json(template.job),
+            "version": template.version,
+            "updated": show.instant(template.updated_at),
+        }
+    )

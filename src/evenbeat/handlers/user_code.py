@@ -1,0 +1,112 @@
+"""What an app has from its users: handlers, functions, and the jobs that their code declares."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, Unpack, overload
+
+from evenbeat.config import Settings
+from evenbeat.core.defining import ScheduleOptions, define
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.model import DECLARED_IN, Definition
+from evenbeat.core.schedules import Schedule
+from evenbeat.handlers import built_in
+from evenbeat.handlers.function import Called, Function, name_of
+from evenbeat.handlers.sql_function import SqlFunction
+from evenbeat.handlers.typed import as_json
+
+Code = TypeVar("Code", bound=Callable[..., Any])
+
+
+class UserCode:
+    """Decorators that leave a function what it is and make it known here."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._functions = Function()
+        self._sql_functions = SqlFunction()
+        self.registry = built_in(settings, self._functions, self._sql_functions)
+        # The jobs that the code declares, by name, and the modules that it is made of.
+        self.declared: dict[str, Definition] = {}
+        self.modules: set[str] = set()
+        # By identity, since not every callable can be a key; the registry keeps them alive.
+        self._kinds: dict[int, str] = {}
+
+    def handler(self, kind: str) -> Callable[[Code], Code]:
+        """Make a function the handler of a kind: `@eb.handler("report")`."""
+
+        def register(function: Code) -> Code:
+            self.registry.add(Called(kind, function))
+            self._know(function, kind)
+            return function
+
+        return register
+
+    @overload
+    def function(self, given: Code) -> Code: ...
+
+    @overload
+    def function(self, given: str) -> Callable[[Code], Code]: ...
+
+    def function(self, given: Any) -> Any:
+        """Let jobs of kind `function` call it: `@eb.function`, or with a name of your own."""
+
+        def register(function: Code) -> Code:
+            name = given if isinstance(given, str) else name_of(function)
+            self._functions.add(name, function)
+            if self._functions.kind not in self.registry.served:
+                self.registry.add(self._functions)
+            self._know(function, self._functions.kind)
+            return function
+
+        return register if isinstance(given, str) else register(given)
+
+    def schedule(
+        self, schedule: str | dict[str, Any] | Schedule, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[Code], Code]:
+        """Run a function again and again: `@eb.schedule("0 8 * * MON-FRI", tz="Europe/Berlin")`.
+
+        A function that is no handler yet becomes one, of the kind of its own name. The job is put
+        by its name, which is the function's if none is given, whenever a process starts with it.
+        """
+
+        def register(function: Code) -> Code:
+            if id(function) not in self._kinds:
+                self.handler(name_of(function))(function)
+            said = options.copy()
+            said.setdefault("name", name_of(function))
+            kind, said["payload"] = self.call(function, options.get("payload"))
+            self._declare(define(kind, schedule, **said), module_of(function))
+            return function
+
+        return register
+
+    def call(self, what: str | Callable[..., Any], payload: Any = None) -> tuple[str, Any]:
+        """The kind and the payload of a job of this kind, or one that calls this function."""
+        given: Any = {} if payload is None else as_json(payload)
+        if isinstance(what, str):
+            return what, given
+        kind = self._kinds.get(id(what))
+        if kind is None:
+            name = name_of(what) or repr(what)
+            raise InvalidInput("kind", f"{name} is no handler and no function of this app")
+        is_named = kind == self._functions.kind
+        return kind, self._functions.payload_of(what, given) if is_named else given
+
+    def _know(self, function: Callable[..., Any], kind: str) -> None:
+        self._kinds[id(function)] = kind
+        self.modules.add(module_of(function))
+
+    def _declare(self, definition: Definition, module: str) -> None:
+        name = definition.name or ""
+        if name in self.declared:
+            raise InvalidInput("name", f"there is a schedule {name!r} already: give each its own")
+        labels = {**definition.labels, DECLARED_IN: module}
+        self.declared[name] = replace(definition, labels=labels)
+
+
+def module_of(function: Callable[..., Any]) -> str:
+    """Where the function stands. A script goes by its file: `__main__` is what all of them are."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return Path(file).stem if module == "__main__" and file else module

@@ -1,0 +1,153 @@
+"""What becomes of jobs that the map has wrong: who leaves, who stays, and who is put where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from evenbeat.core.balance.bulk import place_all
+from evenbeat.core.balance.footprint import Footprint
+from evenbeat.core.balance.model import Load, Move
+from evenbeat.core.balance.place import place
+from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.errors import Conflict, InvalidInput
+from evenbeat.core.schedules.every import Every
+from evenbeat.core.timetable import Timetable
+from evenbeat.store.placements import Placing, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a job was put: how it beats from now on, and when first."""
+
+    uid: UUID
+    timetable: Timetable
+    next_beat_at: datetime
+    at: datetime
+    is_new: bool
+    # How many runs start in the slot of its next beat.
+    load: int
+
+
+def choose(
+    ring: LoadRing, jobs: Sequence[Standing], now: datetime, *, may_place: bool
+) -> list[Placing]:
+    """Decide for each, and leave the ring as it is once all of it is written.
+
+    All that is counted of them is taken out first, so that nobody gives way to itself. Who stays is
+    back before anybody chooses, or its place would seem to be empty.
+    """
+    for job in jobs:
+        if job.counted is not None:
+            ring.remove(job.counted.load(ring.start_s))
+    free = [job for job in jobs if may_place and is_free(job, now)]
+    choosing = {job.job_id for job in free}
+    decided = {job.job_id: keep(ring, job) for job in jobs if job.job_id not in choosing}
+    decided |= {each.job.job_id: each for each in choose_phases(ring, free, now)}
+    return [decided.get(job.job_id) or keep(ring, job) for job in jobs]
+
+
+def is_free(job: Standing, now: datetime) -> bool:
+    """Whether it may be put anywhere: it has not beaten yet, and no beat of it is owed."""
+    if not job.should_count or not job.is_fresh or job.timetable is None:
+        return False
+    is_owed = job.next_beat_at is None or job.next_beat_at <= now
+    return job.timetable.is_free and not is_owed
+
+
+def keep(ring: LoadRing, job: Standing) -> Placing:
+    """Count it where it beats, if it does."""
+    if not job.should_count or job.timetable is None:
+        return Placing(job, None)
+    footprint = Footprint.of(job.timetable, job.cost)
+    ring.add(footprint.load(ring.start_s))
+    return Placing(job, footprint)
+
+
+def undo(ring: LoadRing, placing: Placing) -> None:
+    """Leave the ring as it was before this one."""
+    if placing.footprint is not None:
+        ring.remove(placing.footprint.load(ring.start_s))
+    if placing.job.counted is not None:
+        ring.add(placing.job.counted.load(ring.start_s))
+
+
+def choose_phases(ring: LoadRing, jobs: Sequence[Standing], now: datetime) -> list[Placing]:
+    if not jobs:
+        return []
+    loads = [unplaced_load(job, ring.start_s) for job in jobs]
+    # What looks at many at once costs a tenth of a second, whatever their number.
+    placements = [place(ring, loads[0], now)] if len(loads) == 1 else place_all(ring, loads, now)
+    placings: list[Placing] = []
+    for job, load, placement in zip(jobs, loads, placements, strict=True):
+        placing = put(job, placement.phase_s, now)
+        if placing is None:
+            ring.remove(replace(load, phase_s=placement.phase_s))
+        else:
+            placings.append(placing)
+    return placings
+
+
+def unplaced_load(job: Standing, start_s: int) -> Load:
+    assert job.timetable is not None  # noqa: S101 - only those that can be read are free
+    load = Footprint.of(job.timetable, job.cost).load(start_s, job.job_id)
+    return replace(load, phase_s=None)
+
+
+def put(job: Standing, phase_s: int, now: datetime) -> Placing | None:
+    """The job at this phase; None: by its bounds or its window it would not beat there at all."""
+    was, cursor = job.timetable, job.next_beat_at
+    if was is None or cursor is None:
+        return None
+    phase, is_interval = timedelta(seconds=phase_s), isinstance(was.schedule, Every)
+    # Of named instants only those to come are put off: one that ran today is not run again today.
+    try:
+        timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
+    except InvalidInput:
+        return None
+    first_at = timetable.next_after(now, job.runs_so_far)
+    if first_at is None:
+        return None
+    return Placing(job, Footprint.of(timetable, job.cost), timetable, first_at)
+
+
+def carry_out(job: Standing, move: Move, now: datetime) -> Placing:
+    """A move of a plan; Conflict if it does not fit the job any more."""
+    was = job.timetable
+    fits = (
+        job.should_count
+        and job.counted is not None
+        and job.counted.phase_s == move.old_phase_s
+        and was is not None
+        and was.is_free
+    )
+    if not fits or was is None:
+        raise Conflict(f"job {job.uid} has changed since the plan was made; make another")
+    if min(move.old_next_at, move.new_next_at) <= now:
+        raise Conflict("the plan is too old: its first beats have come; make another")
+    timetable = moved(was, move)
+    return Placing(
+        job, Footprint.of(timetable, job.cost), timetable, cursor_after(job, timetable, move, now)
+    )
+
+
+def moved(was: Timetable, move: Move) -> Timetable:
+    """A move that leads back to where the job has not left yet is no move: it calls one off."""
+    phase, place = timedelta(seconds=move.new_phase_s), was.place
+    if place is not None and (place.before, place.until) == (phase, move.new_next_at):
+        return was.placed(phase)
+    return was.moved(phase, move.old_next_at)
+
+
+def cursor_after(job: Standing, timetable: Timetable, move: Move, now: datetime) -> datetime | None:
+    """The next beat of a job that moves; None: the one it waits for stays."""
+    cursor, in_hand = job.next_beat_at, job.beat_at if job.is_beating else None
+    if in_hand is not None and (cursor is None or cursor <= in_hand):
+        # Its run will find the plan changed, and leave the cursor to us.
+        following = timetable.next_after(in_hand, job.runs_so_far + 1)
+        if following is None:
+            raise Conflict(f"job {job.uid} is at its last run; make another plan")
+        return following
+    if cursor is None or cursor < move.old_next_at:
+        return None
+    return timetable.next_after(now, job.runs_so_far)

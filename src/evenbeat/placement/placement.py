@@ -1,0 +1,234 @@
+"""Placement: puts jobs where the load is least, and keeps the map with all other processes."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+from evenbeat.core.balance.footprint import Footprint
+from evenbeat.core.balance.model import SLOT_S, Move, instant_of, seconds_of
+from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.errors import Conflict
+from evenbeat.core.schedules.clockwork.instants import format_instant
+from evenbeat.observe import failpoint, log
+from evenbeat.observe.metrics import Metrics
+from evenbeat.placement.choice import Placed, carry_out, choose, undo
+from evenbeat.placement.kept import KeptRing, start_of
+from evenbeat.store import clock, placements
+from evenbeat.store.database import Database, Session
+from evenbeat.store.placements import Mapped, Placing, Standing
+
+ON, OBSERVE, OFF = "on", "observe", "off"
+# In one transaction: half a second in which nobody else places.
+CHUNK = 1_000
+
+Find = Callable[[Session], Awaitable[list[Standing]]]
+
+
+class Placement:
+    """The map of one database: with `observe` only kept, and with `off` not even that."""
+
+    def __init__(
+        self, database: Database, balancing: str = ON, metrics: Metrics | None = None
+    ) -> None:
+        self._database = database
+        self._balancing = balancing
+        self._metrics = (metrics or Metrics()).balancing
+        self._watch = clock.Watch(database)
+        self._kept = KeptRing()
+        # The ring is one, and so is the lock in the database: one transaction at a time.
+        self._turn = asyncio.Lock()
+        self._asked: set[UUID] = set()
+        self._answers: dict[UUID, Placed] = {}
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a map."""
+        return self._balancing != OFF
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether jobs are put where the load is least."""
+        return self._balancing == ON
+
+    async def place(self, uids: Collection[UUID]) -> dict[UUID, Placed]:
+        """Put right what the map holds of these jobs, which are stored; those that got another
+        phase come back. What waits for its turn meanwhile is placed together."""
+        if not self.is_kept:
+            return {}
+        wanted = set(uids)
+        self._asked |= wanted
+        async with self._turn:
+            asked = sorted(self._asked)
+            # Whoever had the turn before may have placed ours as well.
+            if not self._asked.isdisjoint(wanted):
+                self._asked.clear()
+                for start in range(0, len(asked), CHUNK):
+                    await self._place(asked[start : start + CHUNK])
+            return {uid: self._answers.pop(uid) for uid in wanted if uid in self._answers}
+
+    async def place_waiting(self) -> int:
+        """Put right whatever the map has wrong, wherever it came from; says how much was."""
+        total, after = 0, 0
+        if not self.is_kept or not await placements.is_any_unplaced(self._database):
+            return total
+        while True:
+            async with self._turn:
+                found = await self._transact(_after(after))
+            total += len(found)
+            if len(found) < CHUNK:
+                return total
+            # Those that somebody holds are left for the next time.
+            after = found[-1].job_id
+
+    async def ring(self) -> LoadRing:
+        """The load of the coming week as it is at this moment; without a map, from the jobs."""
+        now = await self._watch.now()
+        if not self.is_kept:
+            ring = LoadRing(now)
+            ring.add_all(each.candidate.load for each in await self.candidates())
+            return ring
+        async with self._turn, self._trusting():
+            await self._kept.load(self._database, now)
+            return (await self._kept.caught_up(self._database, now)).copy()
+
+    async def candidates(self, group: str | None = None) -> list[Mapped]:
+        """Every job of the map, or of one group, as a rebalance sees it."""
+        start_s = start_of(await self._watch.now())
+        return await placements.candidates(
+            self._database, start_s=start_s, group=group, is_mapped=self.is_kept
+        )
+
+    async def move(
+        self,
+        session: Session,
+        moves: Sequence[Move],
+        *,
+        expected: Mapping[int, Footprint] | None = None,
+    ) -> None:
+        """Write a whole plan in this transaction, which is the caller's; Conflict, and nothing of
+        it may stay, if a job has changed since. `expected` are footprints by job, as they were."""
+        await placements.lock(session)
+        # By pieces: a statement may not take long, and what is read is not old when it is written.
+        ordered = sorted(moves, key=lambda move: move.job)
+        for start in range(0, len(ordered), CHUNK):
+            await self._move(session, ordered[start : start + CHUNK], expected)
+        self._metrics.count("rebalance", len(moves))
+
+    async def _move(
+        self,
+        session: Session,
+        moves: Sequence[Move],
+        expected: Mapping[int, Footprint] | None,
+    ) -> None:
+        now = await clock.now(session)
+        found = await placements.standing_of(session, [move.job for move in moves])
+        jobs = {job.job_id: job for job in found}
+        placings: list[Placing] = []
+        for move in moves:
+            job = jobs.get(move.job)
+            if job is None or (expected is not None and not is_as(job, expected.get(move.job))):
+                raise Conflict(f"job {move.job} has changed since the plan was made; make another")
+            placings.append(carry_out(job, move, now))
+        written = await placements.write(session, placings)
+        if len(written.job_ids) != len(placings):
+            raise Conflict("jobs of the plan are changing at this moment; try again")
+
+    async def _place(self, uids: Sequence[UUID]) -> None:
+        async def find(session: Session) -> list[Standing]:
+            return await placements.unplaced_of(session, uids)
+
+        await self._transact(find, answers=True)
+
+    async def _transact(self, find: Find, *, answers: bool = False) -> list[Standing]:
+        """Lock, look, choose, write; the jobs that were found."""
+        began = time.monotonic()
+        async with self._trusting():
+            await self._kept.load(self._database, await self._watch.now())
+            async with self._database.transaction() as session:
+                await placements.lock(session)
+                jobs = await find(session)
+                placed = await self._put_right(session, jobs) if jobs else []
+                failpoint.reach("before_placement_commit")
+        if answers:
+            self._answers |= {each.uid: each for each in placed}
+        if jobs:
+            self._metrics.durations.observe(time.monotonic() - began)
+        await self._tell(placed)
+        return jobs
+
+    async def _put_right(self, session: Session, jobs: Sequence[Standing]) -> list[Placed]:
+        now = await clock.now(session)
+        ring = await self._kept.caught_up(session, now)
+        gone = [job for job in jobs if job.version is None]
+        # Those that are undecided go on waiting.
+        there = [job for job in jobs if job.version is not None and not job.is_undecided]
+        deciding = partial(choose, ring, there, now, may_place=self.is_placing)
+        # One takes less than a millisecond, and a thousand half a second.
+        placings = deciding() if len(there) == 1 else await asyncio.to_thread(deciding)
+        written = await placements.write(session, placings)
+        self._kept.has_seen(written.seq)
+        if gone:
+            await placements.forget(session, [job.job_id for job in gone])
+        kept = [each for each in placings if each.job.job_id in written.job_ids]
+        for each in placings:
+            if each.job.job_id not in written.job_ids:
+                undo(ring, each)
+        return [each for each in (placed_from(each, ring, now) for each in kept) if each]
+
+    async def _tell(self, placed: Sequence[Placed]) -> None:
+        """Wake the nodes for what comes soon, and say what was placed where."""
+        if any(each.next_beat_at < each.at + clock.SOON for each in placed):
+            await clock.wake(self._database)
+        for each in placed:
+            self._metrics.count("new" if each.is_new else "reschedule")
+            log.get_logger().info(
+                log.JOB_PLACED if each.is_new else log.JOB_REPLACED,
+                job_id=str(each.uid),
+                slot=format_instant(slot_of(each.next_beat_at)),
+                load=each.load,
+            )
+
+    @asynccontextmanager
+    async def _trusting(self) -> AsyncGenerator[None]:
+        """The ring is as good as what is done with it: whatever fails may have spoilt it."""
+        try:
+            yield
+        except BaseException:
+            self._kept.drop()
+            raise
+
+
+def _after(after: int) -> Find:
+    async def find(session: Session) -> list[Standing]:
+        return await placements.unplaced(session, after=after, limit=CHUNK)
+
+    return find
+
+
+def placed_from(placing: Placing, ring: LoadRing, now: datetime) -> Placed | None:
+    """None: its phase is what it was."""
+    job, timetable, next_at = placing.job, placing.timetable, placing.next_beat_at
+    if timetable is None or next_at is None or job.uid is None:
+        return None
+    place = (seconds_of(next_at) - ring.start_s) // SLOT_S
+    load = int(ring.slot[place]) if place < len(ring.slot) else 0
+    return Placed(job.uid, timetable, next_at, now, job.is_new, load)
+
+
+def slot_of(instant: datetime) -> datetime:
+    return instant_of(start_of(instant))
+
+
+def is_as(job: Standing, expected: Footprint | None) -> bool:
+    """Whether the map still holds this of the job; what it costs may have been learned since."""
+    counted = job.counted
+    return (
+        counted is not None
+        and expected is not None
+        and (counted.interval_s, counted.phase_s, counted.timetable)
+        == (expected.interval_s, expected.phase_s, expected.timetable)
+    )

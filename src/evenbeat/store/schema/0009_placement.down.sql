@@ -1,0 +1,3 @@
+drop table evenbeat.unplaced;
+drop table evenbeat.load_delta;
+drop table evenbeat.placement;

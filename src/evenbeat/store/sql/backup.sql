@@ -1,0 +1,99 @@
+-- name: tables
+-- Every table of ours but the history of migrations and the password of this place, with the
+-- columns that are written rather than generated, and the tables that must be filled before it.
+select
+    pg_class.relname as name,
+    array(
+        select pg_attribute.attname
+        from pg_attribute
+        where pg_attribute.attrelid = pg_class.oid
+          and pg_attribute.attnum > 0
+          and not pg_attribute.attisdropped
+          and pg_attribute.attgenerated = ''
+        order by pg_attribute.attnum
+    )::text[] as columns,
+    array(
+        select referred.relname
+        from pg_constraint
+        join pg_class as referred on referred.oid = pg_constraint.confrelid
+        where pg_constraint.conrelid = pg_class.oid
+          and pg_constraint.contype = 'f'
+          and pg_constraint.confrelid <> pg_constraint.conrelid
+    )::text[] as needs
+from pg_class
+where pg_class.relnamespace = to_regnamespace('evenbeat')
+  and pg_class.relkind = 'r'
+  and pg_class.relname not in ('migration', 'sql_login')
+order by pg_class.relname;
+
+-- name: sequences
+-- How far each sequence has come; one that nobody asked yet is left out. Read after the tables:
+-- sequences are in no snapshot, and one that is ahead of its table only leaves a gap.
+select sequence.sequencename as name, sequence.last_value as value
+from pg_sequences as sequence
+where sequence.schemaname = 'evenbeat'
+  and sequence.last_value is not null
+order by sequence.sequencename;
+
+-- name: set_sequence
+select setval(format('evenbeat.%I', :name::text)::regclass, :value::bigint);
+
+-- name: is_used
+-- Whether anybody would miss what is here.
+select exists (select from evenbeat.job) or exists (select from evenbeat.run);
+
+-- name: clear
+-- Migrations may bring rows along; those of the backup stand for them.
+do $$
+begin
+    execute (
+        select 'truncate ' || string_agg(format('evenbeat.%I', pg_class.relname), ', ')
+        from pg_class
+        where pg_class.relnamespace = 'evenbeat'::regnamespace
+          and pg_class.relkind = 'r'
+          and pg_class.relname <> 'migration'
+    );
+end
+$$;
+
+-- name: disarm
+-- What triggers would write is in the backup already.
+do $$
+declare
+    armed regclass;
+begin
+    for armed in
+        select distinct pg_trigger.tgrelid
+        from pg_trigger
+        join pg_class on pg_class.oid = pg_trigger.tgrelid
+        where pg_class.relnamespace = 'evenbeat'::regnamespace
+          and not pg_trigger.tgisinternal
+    loop
+        execute format('alter table %s disable trigger user', armed);
+    end loop;
+end
+$$;
+
+-- name: arm
+do $$
+declare
+    disarmed regclass;
+begin
+    for disarmed in
+        select distinct pg_trigger.tgrelid
+        from pg_trigger
+        join pg_class on pg_class.oid = pg_trigger.tgrelid
+        where pg_class.relnamespace = 'evenbeat'::regnamespace
+          and pg_trigger.tgenabled = 'D'
+    loop
+        execute format('alter table %s enable trigger user', disarmed);
+    end loop;
+end
+$$;
+
+-- name: bury
+-- No node of the place where the backup was taken lives here: what they had in hand is lost, and
+-- the first node that joins settles it.
+update evenbeat.node
+set dead_at = statement_timestamp()
+where node.dead_at is null;

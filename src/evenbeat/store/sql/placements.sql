@@ -1,0 +1,347 @@
+-- Where jobs are in the map of the coming week. The map changes under one lock, in short
+-- transactions that do nothing else: neither claims nor ends of runs nor people wait for it.
+
+-- fragment: is_live
+job.deleted_at is null
+and pulse.wanted is null
+and pulse.state in ('p', 's', 'f')
+and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+
+-- fragment: is_counted
+-- Whether beats of the job are to come by themselves.
+:is_live
+and pulse.next_beat_at is not null
+
+-- fragment: is_undecided
+-- Whether it is for the run in hand, or one by hand that waits, to say if more beats come.
+:is_live
+and pulse.next_beat_at is null
+and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
+
+-- fragment: cost
+-- How long a run takes on average, as far as the last month tells.
+(
+    select sum(run_day.duration_ms) / nullif(sum(run_day.completed), 0) / 1000.0
+    from evenbeat.run_day
+    where run_day.job_id = unplaced.job_id
+      and run_day.day > (:now at time zone 'UTC')::date - 30
+)
+
+-- fragment: standing
+-- A job as a placement finds it, and what is counted of it.
+    unplaced.job_id, unplaced.beat_count as marked_count, job.uid, job.version,
+    job.timetable::text as timetable, coalesce((:is_counted), false) as is_counted,
+    coalesce((:is_undecided), false) as is_undecided,
+    pulse.state, pulse.wanted, pulse.next_beat_at, pulse.retry_at, pulse.token, pulse.beat_at,
+    pulse.token is not null and pulse.cause <> 'm' as is_beating, pulse.beat_count,
+    pulse.run_number, pulse.plan_version, :cost::float8 as cost, placement.interval_s,
+    placement.phase_s, placement.cost_s, placement.timetable::text as counted_timetable
+
+-- name: lock
+-- Of the transaction, so that it works behind a pooler. All who write the map hold it.
+select pg_advisory_xact_lock(hashtext('evenbeat'), hashtext('placement'));
+
+-- name: counted
+-- The whole map, and the newest change in it: in one row, so that it is of one moment, and as
+-- arrays, which are read ten times as fast as a million rows.
+select
+    coalesce((select max(load_delta.seq) from evenbeat.load_delta), 0) as seq,
+    plain.intervals, plain.phases, plain.costs, plain.counts,
+    apart.intervals as apart_intervals, apart.phases as apart_phases, apart.costs as apart_costs,
+    apart.timetables, apart.counts as apart_counts
+from (
+    select
+        coalesce(array_agg(alike.interval_s), '{}') as intervals, coalesce(array_agg(alike.phase_s), '{}') as phases,
+        coalesce(array_agg(alike.cost_s), '{}') as costs, coalesce(array_agg(alike.count), '{}') as counts
+    from (
+        select placement.interval_s, placement.phase_s, placement.cost_s, count(*) as count
+        from evenbeat.placement
+        where placement.timetable is null
+        group by placement.interval_s, placement.phase_s, placement.cost_s
+    ) as alike
+) as plain,
+(
+    select
+        coalesce(array_agg(alike.interval_s), '{}') as intervals, coalesce(array_agg(alike.phase_s), '{}') as phases,
+        coalesce(array_agg(alike.cost_s), '{}') as costs, coalesce(array_agg(alike.timetable::text), '{}') as timetables,
+        coalesce(array_agg(alike.count), '{}') as counts
+    from (
+        select
+            placement.interval_s, placement.phase_s, placement.cost_s, placement.timetable,
+            count(*) as count
+        from evenbeat.placement
+        where placement.timetable is not null
+        group by
+            placement.interval_s, placement.phase_s, placement.cost_s, placement.timetable
+    ) as alike
+) as apart;
+
+-- name: changes
+-- What has changed since :seen, and which changes are kept, told even where there is no newer one.
+select
+    kept.oldest, kept.newest, load_delta.seq, load_delta.jobs, load_delta.interval_s,
+    load_delta.phase_s, load_delta.cost_s, load_delta.timetable::text as timetable
+from (
+    select min(load_delta.seq) as oldest, max(load_delta.seq) as newest from evenbeat.load_delta
+) as kept
+left join evenbeat.load_delta on load_delta.seq > :seen
+order by load_delta.seq;
+
+-- name: mark
+-- These jobs are to be placed, anew with :anew; an owed beat, or one in hand, is still to count.
+insert into evenbeat.unplaced (job_id, beat_count)
+select
+    pulse.id,
+    case when :anew::boolean then pulse.beat_count + (
+        pulse.retry_at is not null or pulse.token is not null and pulse.cause <> 'm'
+    )::integer else -1 end
+from evenbeat.pulse
+where pulse.id = any (:job_ids::bigint[])
+order by pulse.id
+on conflict (job_id) do update set beat_count = excluded.beat_count;
+
+-- name: is_any_unplaced
+select exists (select from evenbeat.unplaced);
+
+-- name: unplaced
+-- Those that wait longest, more or less: ids grow with time.
+select
+    :standing
+from evenbeat.unplaced
+left join evenbeat.job on job.id = unplaced.job_id
+left join evenbeat.pulse on pulse.id = unplaced.job_id
+left join evenbeat.placement on placement.job_id = unplaced.job_id
+where unplaced.job_id > :after
+order by unplaced.job_id
+limit :limit;
+
+-- name: unplaced_of
+-- Those of these jobs that are to be placed.
+select
+    :standing
+from evenbeat.job
+join evenbeat.unplaced on unplaced.job_id = job.id
+join evenbeat.pulse on pulse.id = job.id
+left join evenbeat.placement on placement.job_id = job.id
+where job.uid = any (:uids::uuid[])
+order by job.id;
+
+-- name: write
+-- Put these jobs where they belong: withdraw what was counted, count what is right, and where a
+-- phase was chosen write it with its next beat. One that has changed since it was looked at, or
+-- that somebody holds, is left for the next time; those that were written come back.
+-- A new plan, as by an edit: a run in hand will not write the beat that follows from the old one,
+-- and nodes read the timetable anew.
+with asked as materialized (
+    select
+        given.job_id, given.version, given.plan_version, given.state, given.wanted, given.token,
+        given.cursor_at, given.interval_s, given.phase_s, given.cost_s, given.apart::jsonb,
+        given.timetable::jsonb, given.next_beat_at
+    from unnest(
+        :job_ids::bigint[], :versions::integer[], :plan_versions::integer[], :states::"char"[],
+        :wanted::"char"[], :tokens::bigint[], :cursors::timestamptz[], :intervals::bigint[],
+        :phases::bigint[], :costs::integer[], :aparts::text[], :timetables::text[],
+        :next_beats::timestamptz[]
+    ) as given (
+        job_id, version, plan_version, state, wanted, token, cursor_at, interval_s, phase_s,
+        cost_s, apart, timetable, next_beat_at
+    )
+),
+held as materialized (
+    select
+        asked.job_id, asked.interval_s, asked.phase_s, asked.cost_s, asked.apart,
+        asked.timetable, asked.next_beat_at, pulse.plan_version, pulse.run_number
+    from asked
+    join evenbeat.job on job.id = asked.job_id
+    join evenbeat.pulse on pulse.id = asked.job_id
+    where job.version = asked.version
+      and pulse.plan_version = asked.plan_version
+      and pulse.state = asked.state
+      and pulse.wanted is not distinct from asked.wanted
+      and pulse.token is not distinct from asked.token
+      and pulse.next_beat_at is not distinct from asked.cursor_at
+    order by job.id
+    for no key update of job, pulse skip locked
+),
+written as (
+    update evenbeat.job
+    set timetable = held.timetable
+    from held
+    where job.id = held.job_id
+      and held.timetable is not null
+),
+planned as (
+    update evenbeat.pulse
+    set next_beat_at = coalesce(held.next_beat_at, pulse.next_beat_at),
+        plan_version = pulse.plan_version + 1
+    from held
+    where pulse.id = held.job_id
+      and held.timetable is not null
+),
+gone as (
+    delete from evenbeat.placement
+    using held
+    where placement.job_id = held.job_id
+      and held.interval_s is null
+),
+counted as (
+    insert into evenbeat.placement (
+        job_id, interval_s, phase_s, cost_s, timetable, placed_at, plan_version, run_number
+    )
+    select
+        held.job_id, held.interval_s, held.phase_s, held.cost_s, held.apart,
+        case when held.timetable is not null then :now end,
+        case when held.timetable is not null then held.plan_version + 1 end,
+        case when held.timetable is not null then held.run_number end
+    from held
+    where held.interval_s is not null
+    order by held.job_id
+    on conflict (job_id) do update
+    set interval_s = excluded.interval_s,
+        phase_s = excluded.phase_s,
+        cost_s = excluded.cost_s,
+        timetable = excluded.timetable,
+        placed_at = coalesce(excluded.placed_at, placement.placed_at),
+        plan_version = coalesce(excluded.plan_version, placement.plan_version),
+        run_number = coalesce(excluded.run_number, placement.run_number)
+),
+told as (
+    insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
+    select changed.job_id, changed.jobs, changed.interval_s, changed.phase_s, changed.cost_s,
+        changed.timetable
+    from (
+        select
+            placement.job_id, -1 as jobs, placement.interval_s, placement.phase_s,
+            placement.cost_s, placement.timetable
+        from held
+        join evenbeat.placement on placement.job_id = held.job_id
+        union all
+        select held.job_id, 1, held.interval_s, held.phase_s, held.cost_s, held.apart
+        from held
+        where held.interval_s is not null
+    ) as changed
+    order by changed.job_id, changed.jobs
+    returning load_delta.seq
+),
+done as (
+    delete from evenbeat.unplaced
+    using held
+    where unplaced.job_id = held.job_id
+)
+select
+    array(select held.job_id from held) as job_ids,
+    (select max(told.seq) from told) as seq;
+
+-- name: forget
+-- Jobs that are gone altogether leave the map.
+with gone as (
+    delete from evenbeat.placement
+    where placement.job_id = any (:job_ids::bigint[])
+    returning
+        placement.job_id, placement.interval_s, placement.phase_s, placement.cost_s,
+        placement.timetable
+),
+done as (
+    delete from evenbeat.unplaced
+    where unplaced.job_id = any (:job_ids::bigint[])
+),
+told as (
+    insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
+    select gone.job_id, -1, gone.interval_s, gone.phase_s, gone.cost_s, gone.timetable
+    from gone
+    order by gone.job_id
+    returning load_delta.seq
+)
+select max(told.seq) as seq
+from told;
+
+-- fragment: candidate
+    job.id, job.uid, job.name, pulse.next_beat_at, pulse.token is not null as is_running
+
+-- name: candidates
+-- All that is in the map, or of one group, a page at a time.
+select
+    :candidate, placement.placed_at, placement.interval_s, placement.phase_s, placement.cost_s,
+    placement.timetable::text as timetable
+from evenbeat.placement
+join evenbeat.job on job.id = placement.job_id
+join evenbeat.pulse on pulse.id = placement.job_id
+where placement.job_id > :after
+  and (:group_key::text is null or job.group_key = :group_key)
+order by placement.job_id
+limit :limit;
+
+-- name: unmapped
+-- The same from the jobs themselves, for when no map is kept.
+select
+    :candidate, placement.placed_at, job.timetable::text as timetable, :cost::float8 as cost
+from evenbeat.job
+join evenbeat.pulse on pulse.id = job.id
+cross join lateral (select job.id as job_id) as unplaced
+left join evenbeat.placement on placement.job_id = job.id
+where job.id > :after
+  and :is_counted
+  and (:group_key::text is null or job.group_key = :group_key)
+order by job.id
+limit :limit;
+
+-- name: standing_of
+-- These jobs, whether they are to be placed or not.
+select
+    :standing
+from (select unnest(:job_ids::bigint[]) as job_id, 0 as beat_count) as unplaced
+join evenbeat.job on job.id = unplaced.job_id
+join evenbeat.pulse on pulse.id = unplaced.job_id
+left join evenbeat.placement on placement.job_id = unplaced.job_id
+order by unplaced.job_id;
+
+-- name: reconcile
+-- Of the next :limit jobs, mark those that the map has wrong: that have ended or begun without
+-- anybody telling, are gone, or take a quarter longer or shorter than is counted. They stay where
+-- they are. Says how far it came; null: that was the end.
+with page as materialized (
+    select pulse.id
+    from evenbeat.pulse
+    where pulse.id > :after
+    order by pulse.id
+    limit :limit
+),
+span as (
+    select case when count(*) = :limit then max(page.id) end as until
+    from page
+),
+wrong as (
+    select page.id as job_id
+    from page
+    join evenbeat.job on job.id = page.id
+    join evenbeat.pulse on pulse.id = page.id
+    left join evenbeat.placement on placement.job_id = page.id
+    cross join lateral (select page.id as job_id) as unplaced
+    where (:is_counted) <> (placement.job_id is not null)
+       or placement.job_id is not null
+       and :cost not between placement.cost_s * 0.8 - 1 and placement.cost_s * 1.25 + 1
+    union all
+    select placement.job_id
+    from evenbeat.placement, span
+    where placement.job_id > :after
+      and placement.job_id <= coalesce(span.until, placement.job_id)
+      and not exists (select from evenbeat.pulse where pulse.id = placement.job_id)
+),
+marked as (
+    insert into evenbeat.unplaced (job_id, beat_count)
+    select wrong.job_id, -1
+    from wrong
+    order by wrong.job_id
+    on conflict (job_id) do nothing
+    returning unplaced.job_id
+)
+select span.until, (select count(*) from marked) as count
+from span;
+
+-- name: prune
+-- Changes that everybody has seen long ago; who has not reads the map anew. The newest stays, so
+-- that who has seen all can tell.
+delete from evenbeat.load_delta
+where load_delta.seq <= (
+    select max(newest.seq) - :keep::bigint from evenbeat.load_delta as newest
+);

@@ -1,0 +1,183 @@
+"""A portal for code without await: its calls are made on a loop in a thread of their own."""
+
+import asyncio
+import atexit
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+from weakref import WeakSet
+
+from evenbeat.app import Evenbeat
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+class Portal:
+    """An app for any number of threads: `Portal(eb).jobs.add(…)` is `await eb.jobs.add(…)`.
+
+    The first call opens the app, and the end of the process closes it, as does `close`. With
+    `migrated` it brings the schema up to date first.
+    """
+
+    def __init__(self, app: Evenbeat, *, migrated: bool = False) -> None:
+        self._app = app
+        self._migrated = migrated
+        self._forget()
+        PORTALS.add(self)
+
+    def call(
+        self,
+        function: Callable[Given, Awaitable[Value]],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> Value:
+        """Wait for a coroutine of the app: `portal.call(eb.enqueue, "report")`."""
+        self.open()
+        return self._wait_for(partial(function, *given, **named))
+
+    def open(self) -> Self:
+        refuse_loops()
+        with self._lock:
+            if self._loop is None:
+                if self._app.is_open:
+                    raise RuntimeError(
+                        "the app is open in another event loop already: await it there, or give "
+                        "the portal an Evenbeat of its own"
+                    )
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="evenbeat-portal", daemon=True
+                )
+                self._thread.start()
+                atexit.register(self.close)
+            if not self._app.is_open:
+                migrated = partial(self._app.open, migrated=True)
+                self._wait_for(migrated if self._migrated else self._app.__aenter__)
+        return self
+
+    def close(self) -> None:
+        """Close the app; a later call opens it again."""
+        with self._lock:
+            if self._loop is None or self._thread is None:
+                return
+            atexit.unregister(self.close)
+            self._wait_for(self._finish)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None
+        # Not on the loop, whose helper threads do not start any more at the end of a process.
+        self._app.release_server()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if inspect.iscoroutinefunction(getattr(type(self._app), name, None)):
+            return partial(self.call, getattr(self._app, name))
+        # The parts of an app are there once it is open.
+        self.open()
+        found = getattr(self._app, name)
+        return Waiting(self, partial(getattr, self._app, name)) if has_coroutines(found) else found
+
+    def _wait_for(self, begin: Callable[[], Awaitable[Value]]) -> Value:
+        async def wait() -> Value:
+            return await begin()
+
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("another thread has closed the portal meanwhile: call again")
+        coming = asyncio.run_coroutine_threadsafe(wait(), loop)
+        try:
+            return coming.result()
+        except KeyboardInterrupt:
+            coming.cancel()
+            raise
+
+    async def _finish(self) -> None:
+        """Nobody may be left who waits for a loop that has stopped."""
+        await self._app.disconnect()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _forget(self) -> None:
+        """Begin anew, in a new process too: threads stay behind in the old one."""
+        self._lock = threading.RLock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def _forget_parent(self) -> None:
+        if self._loop is not None:
+            self._app.forget()
+            atexit.unregister(self.close)
+            # Closed here, it would stop listening to what the parent's loop listens to.
+            FORSAKEN.append(self._loop)
+        self._forget()
+
+
+class Waiting:
+    """A part of an app, as in `portal.jobs`: its coroutines are waited for.
+
+    It is looked for at every use, since an app that is opened again has new ones.
+    """
+
+    def __init__(self, portal: Portal, find: Callable[[], Any]) -> None:
+        self._portal = portal
+        self._find = find
+
+    def __getattr__(self, name: str) -> Any:
+        self._portal.open()
+        found = getattr(self._find(), name)
+        if inspect.iscoroutinefunction(found):
+            return partial(self._portal.call, found)
+        if not has_coroutines(found):
+            return found
+        return Waiting(self._portal, lambda: getattr(self._find(), name))
+
+    def __dir__(self) -> list[str]:
+        return dir(self._find())
+
+
+def has_coroutines(part: object) -> bool:
+    return any(map(inspect.iscoroutinefunction, vars(type(part)).values()))
+
+
+def refuse_loops() -> None:
+    """A loop that waits for a thread serves nobody meanwhile."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "a portal waits, and would hold up the event loop that runs here: await the app itself, "
+        "as in `await eb.jobs.add(…)`"
+    )
+
+
+PORTALS: WeakSet[Portal] = WeakSet()
+FORSAKEN: list[asyncio.AbstractEventLoop] = []
+
+
+def forget_parent() -> None:
+    for portal in PORTALS:
+        portal._forget_parent()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+os.register_at_fork(after_in_child=forget_parent)

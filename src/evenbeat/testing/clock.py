@@ -1,0 +1,50 @@
+"""The clock of a test: it stands still until it is moved, and the beats on its way are run."""
+
+from datetime import datetime, timedelta
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.model import Run
+from evenbeat.core.schedules.clockwork.instants import check_instant
+from evenbeat.store import clock as clocks
+from evenbeat.store.database import Database
+from evenbeat.testing.inline import MOST_RUNS, InlineNode
+
+SMALLEST_STEP = timedelta(microseconds=1)
+
+
+class Clock:
+    """The time of everything on one database."""
+
+    def __init__(self, database: Database, node: InlineNode, now: datetime) -> None:
+        self._database = database
+        self._node = node
+        self._now = check_instant(now, "now")
+
+    @property
+    def now(self) -> datetime:
+        return self._now
+
+    async def move_to(self, instant: datetime) -> list[Run]:
+        """Go there, and run on the way whatever falls due, each at its own instant."""
+        target = check_instant(instant, "instant")
+        if target < self._now:
+            raise InvalidInput("instant", f"is in the past: the clock is at {self._now}")
+        ran = await self._node.run_due()
+        while (wait := await self._node.next_in(target - self._now)) is not None:
+            await self.set_to(self._now + max(wait, SMALLEST_STEP))
+            ran += await self._node.run_due()
+            if len(ran) > MOST_RUNS:
+                raise RuntimeError(
+                    f"more than {MOST_RUNS:,} runs before {target}: go there in smaller steps"
+                )
+        await self.set_to(target)
+        return ran + await self._node.run_due()
+
+    async def move_by(self, **length: float) -> list[Run]:
+        """As in `await clock.move_by(hours=2)`."""
+        return await self.move_to(self._now + timedelta(**length))
+
+    async def set_to(self, instant: datetime) -> None:
+        """Leap there and run nothing: as if nobody had been there in between."""
+        await clocks.set_to(self._database, instant)
+        self._now = instant

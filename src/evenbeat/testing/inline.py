@@ -1,0 +1,113 @@
+"""A node without loops: it runs what is due, one job after the other, in the caller's own task."""
+
+import asyncio
+import secrets
+from datetime import timedelta
+
+from evenbeat.app import Evenbeat
+from evenbeat.core.model import Run
+from evenbeat.core.outcome import Failed
+from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.engine.toolbox import NodeToolbox
+from evenbeat.engine.underway import Underway
+from evenbeat.engine.usher import Usher
+from evenbeat.observe.metrics import Metrics
+from evenbeat.store import groups, leases, nodes, runs
+from evenbeat.store.jobs import Definitions
+from evenbeat.store.leases import Broken, Held
+
+NAME = "inline"
+# Renewed before every use. Long, for those who step through their handler with a debugger.
+LEASE = timedelta(hours=1)
+# A job that is due again as soon as it has run would keep a test for ever.
+MOST_RUNS = 10_000
+
+
+class InlineNode:
+    """Claims, runs and records by the same statements and the same code as any node."""
+
+    def __init__(self, app: Evenbeat) -> None:
+        self._app = app
+        self._database = app.database
+        self._recorder = Recorder(self._database, lambda: None, Metrics())
+        self._usher = Usher(self._database)
+        self._definitions = Definitions()
+        self._toolbox = NodeToolbox(app.settings.secrets_dir, MOST_RUNS)
+        self._node_id: int | None = None
+
+    async def run_due(self) -> list[Run]:
+        """Run until nothing is due at this instant; the runs in the order of their ends."""
+        ran: list[Run] = []
+        while held := await self._claim():
+            ran += [await self._run(each) for each in held]
+            if len(ran) > MOST_RUNS:
+                raise RuntimeError(
+                    f"more than {MOST_RUNS:,} runs at one instant: is a job due again at once?"
+                )
+        return ran
+
+    async def next_in(self, horizon: timedelta) -> timedelta | None:
+        """How long until something is due, or may come into its group, within this time."""
+        lanes = await self._lanes()
+        coming = await leases.next_due(self._database, lanes, horizon=horizon)
+        let_in = await groups.next_ready_in(self._database)
+        waits = [*coming.waits(), *([] if let_in is None else [let_in])]
+        return min((wait for wait in waits if wait <= horizon), default=None)
+
+    async def leave(self) -> None:
+        if self._node_id is not None:
+            await nodes.leave(self._database, self._node_id)
+            self._node_id = None
+
+    async def _claim(self) -> list[Held]:
+        """One of each lane at most, those in groups where there is no other, in turn."""
+        node_id = await self._joined()
+        places = dict.fromkeys(await self._lanes(), 1)
+        await self._usher.turn()
+        for claim in (leases.claim_due, leases.claim_grouped):
+            held = await claim(
+                self._database,
+                node_id,
+                token=secrets.randbits(62),
+                places=places,
+                definitions=self._definitions,
+            )
+            if held:
+                return sorted(held, key=lambda each: (each.turn_at or each.run.started_at, each.id))
+        return []
+
+    async def _joined(self) -> int:
+        if self._node_id is None or not await nodes.renew(self._database, self._node_id, LEASE):
+            settings, served = self._app.settings, self._app.registry.served
+            await nodes.open_lanes(self._database, served)
+            self._node_id = await nodes.join(
+                self._database, NAME, kinds=served, labels=settings.labels, lease_duration=LEASE
+            )
+        return self._node_id
+
+    async def _lanes(self) -> list[int]:
+        served, labels = self._app.registry.served, self._app.settings.labels
+        lanes = await nodes.lanes(self._database)
+        return [lane.id for lane in lanes if lane.is_served_by(served, labels)]
+
+    async def _run(self, held: Held) -> Run:
+        ended = await self._ended(held)
+        await self._recorder.write([ended])
+        return await runs.by_id(self._database, held.run.id)
+
+    async def _ended(self, held: Held) -> Ended:
+        if isinstance(held, Broken):
+            return Ended(held, Failed(held.error), None)
+        end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        run = Underway(
+            held,
+            grace=self._app.settings.stop_grace,
+            toolbox=self._toolbox,
+            on_ended=lambda _, ended: end.set_result(ended),
+        )
+        run.start(self._app.registry, on_gone=lambda _: None)
+        try:
+            return await end
+        except asyncio.CancelledError:
+            run.kill()
+            raise

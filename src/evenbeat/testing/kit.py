@@ -1,0 +1,174 @@
+"""What a test holds in its hand: the app on a database of its own, its clock, and what to ask."""
+
+import contextlib
+from collections.abc import Callable, Generator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self, cast
+
+from evenbeat.app import Evenbeat
+from evenbeat.config import load
+from evenbeat.core.filters import Filter
+from evenbeat.core.model import Job, Run
+from evenbeat.store import clock as clocks
+from evenbeat.sync import Portal, Waiting
+from evenbeat.testing.clock import Clock
+from evenbeat.testing.inline import InlineNode
+
+# The same for every test and on every day: a schedule that beats on Mondays must not fail tests
+# that are run on Sundays.
+BEGINNING = datetime(2030, 1, 1, 12, tzinfo=UTC)
+MOST_JOBS = 10_000
+MOST_SHOWN = 20
+
+
+class Kit:
+    """An app in a test: `async with kit`, or `with kit.through(portal)` where nothing is awaited.
+
+    The app is taken to the test's database, and stays there: code under test that opens it later
+    must not find the way back to a real one.
+    """
+
+    def __init__(self, app: Evenbeat, database_url: str, starts_at: datetime | None = None) -> None:
+        self.app = app
+        self._database_url = database_url
+        self._starts_at = starts_at or BEGINNING
+        self._node: InlineNode | None = None
+
+    async def __aenter__(self) -> Self:
+        self._take_over()
+        return await self._begin()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self._end()
+        await self.app.close()
+
+    @contextlib.contextmanager
+    def through(self, portal: Portal) -> Generator[Any]:
+        """The same without await, for programs that reach the app through this portal."""
+        self._take_over()
+        with portal:
+            portal.call(self._begin)
+            try:
+                yield Waiting(portal, lambda: self)
+            finally:
+                portal.call(self._end)
+
+    @property
+    def clock(self) -> Clock:
+        self._inline()
+        return self._clock
+
+    async def run_due(self) -> list[Run]:
+        """Run whatever is due now, here, one after the other; and what follows from it at once."""
+        return await self._inline().run_due()
+
+    async def runs(self, job: Job) -> list[Run]:
+        """The runs of a job, oldest first, with the beats that were skipped."""
+        page = await self.app.runs.of_job(job.uid, limit=MOST_JOBS)
+        return page.runs[::-1]
+
+    async def jobs(self, what: str | Callable[..., Any] | None = None) -> list[Job]:
+        """Every job that is not deleted, or those of a kind, oldest first."""
+        kinds = None if what is None else frozenset([self.app.call(what)[0]])
+        chosen = Filter(kinds=kinds)
+        page = await self.app.listing.page(chosen, limit=MOST_JOBS)
+        return page.jobs[::-1]
+
+    async def assert_enqueued(
+        self,
+        what: str | Callable[..., Any] | None = None,
+        *,
+        payload: Any = None,
+        name: str | None = None,
+        count: int | None = None,
+    ) -> Job:
+        """The newest job of this kind or function, with this name and payload, run or not yet.
+
+        An object as the payload asks for these fields and leaves others open. `count` says how
+        many such jobs there must be, instead of at least one.
+        """
+        found = await self._matching(what, payload, name)
+        if found and count in (None, len(found)):
+            return found[-1]
+        wanted = "a job" if count is None else f"{count} jobs"
+        raise AssertionError(
+            f"{wanted} of {describe(what, payload, name)} should be there; "
+            f"{len(found)} found among {listed(await self.jobs())}"
+        )
+
+    async def assert_not_enqueued(
+        self,
+        what: str | Callable[..., Any] | None = None,
+        *,
+        payload: Any = None,
+        name: str | None = None,
+    ) -> None:
+        found = await self._matching(what, payload, name)
+        if found:
+            raise AssertionError(
+                f"no job of {describe(what, payload, name)} should be there: {listed(found)}"
+            )
+
+    async def _matching(
+        self, what: str | Callable[..., Any] | None, payload: Any, name: str | None
+    ) -> list[Job]:
+        # Which function it is, the payload says.
+        wanted = self.app.call(what, payload)[1] if callable(what) else payload
+        return [
+            job
+            for job in await self.jobs(what)
+            if (name is None or job.definition.name == name)
+            and (wanted is None or is_within(wanted, job.definition.payload))
+        ]
+
+    def _take_over(self) -> None:
+        if self.app.is_open:
+            raise RuntimeError("the app is open already: close it before a test takes it")
+        self.app.configure(load(environ={}, database_url=self._database_url, clock="set"))
+
+    async def _begin(self) -> Self:
+        await self.app.open()
+        await clocks.set_to(self.app.database, self._starts_at)
+        self._node = InlineNode(self.app)
+        self._clock = Clock(self.app.database, self._node, self._starts_at)
+        await self.app.prepare()
+        return self
+
+    async def _end(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            await node.leave()
+
+    def _inline(self) -> InlineNode:
+        if self._node is None:
+            raise RuntimeError("open the kit before using it: `async with evenbeat_kit as kit`")
+        return self._node
+
+
+def is_within(wanted: Any, found: Any) -> bool:
+    """Whether all that is wanted is there: of an object, its fields; of all else, the value."""
+    if not isinstance(wanted, dict) or not isinstance(found, dict):
+        return wanted == found
+    fields, there = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found)
+    return all(name in there and is_within(value, there[name]) for name, value in fields.items())
+
+
+def describe(what: str | Callable[..., Any] | None, payload: Any, name: str | None) -> str:
+    said = {"kind": getattr(what, "__name__", what), "payload": payload, "name": name}
+    return ", ".join(f"{field} {value!r}" for field, value in said.items() if value is not None)
+
+
+def listed(jobs: list[Job]) -> str:
+    if not jobs:
+        return "no jobs"
+    lines = [
+        f"  {job.definition.kind} {job.definition.name or ''} {job.definition.payload!r}"
+        for job in jobs[-MOST_SHOWN:]
+    ]
+    return "\n".join([f"{len(jobs)}:", *lines])

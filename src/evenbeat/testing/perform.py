@@ -1,0 +1,56 @@
+"""A handler called as a node would call it, without a database."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from evenbeat.app import Evenbeat
+from evenbeat.core.defining import define
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.handler import RunContext
+from evenbeat.core.ids import new_job_uid
+from evenbeat.core.model import Cause, Claimed, OpenRun
+from evenbeat.core.outcome import Outcome
+from evenbeat.core.settle import Recorded
+from evenbeat.engine import runner
+from evenbeat.engine.toolbox import NodeToolbox
+
+# None of a test's functions is told to stop.
+NO_LINGERING = 1
+
+
+async def perform(
+    app: Evenbeat, what: str | Callable[..., Any], payload: Any = None, *, attempt: int = 1
+) -> Outcome:
+    """The outcome of one run of a kind, or of a function of the app.
+
+    A payload that would be refused when the job is written raises InvalidInput here; whatever the
+    handler raises is an outcome, `Failed`.
+    """
+    kind, given = app.call(what, payload)
+    if kind not in app.registry.served:
+        served = ", ".join(app.registry.served)
+        raise InvalidInput("kind", f"{kind!r} has no handler in this app; served: {served}")
+    app.registry[kind].check(given)
+    now = datetime.now(UTC)
+    run = OpenRun(
+        id=attempt,
+        number=attempt,
+        cause=Cause.SCHEDULE if attempt == 1 else Cause.RETRY,
+        beat_at=now,
+        attempt=attempt,
+        started_at=now,
+        token=0,
+    )
+    claimed = Claimed(
+        id=1,
+        uid=new_job_uid(now),
+        definition=define(kind, payload=given),
+        run=run,
+        next_beat_at=None,
+        plan_version=1,
+        runs_so_far=0,
+    )
+    toolbox = NodeToolbox(app.settings.secrets_dir, NO_LINGERING)
+    ended = await runner.run(claimed, RunContext(claimed, toolbox), app.registry)
+    return ended.outcome if isinstance(ended, Recorded) else ended

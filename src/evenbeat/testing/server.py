@@ -1,0 +1,71 @@
+"""Databases for tests: a migrated one is made once, and every test is given a copy of it."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from evenbeat.postgres import EmbeddedServer
+from evenbeat.postgres.database import copy_database, create_database, drop_database
+from evenbeat.store import clock, migrate
+from evenbeat.store.database import Database
+
+
+class TestServer:
+    """A PostgreSQL of the test run's own, or the one at `url`, on which databases may be made.
+
+    Copying the migrated database takes 40 ms, and leaves no test anything of another one: not a
+    row, not a sequence that has moved.
+    """
+
+    # It is not a test, whatever it is called.
+    __test__ = False
+
+    def __init__(self, home: Path, url: str | None = None) -> None:
+        self._home = home
+        self._url = url
+        self._server = None if url else EmbeddedServer(home, durable=False)
+        # Other processes may test on the same server.
+        self._name = f"evenbeat_test_{os.getpid()}"
+        self._count = 0
+
+    def open(self) -> None:
+        if self._server is not None:
+            self._server.acquire()
+        create_database(self._name, self._at("postgres"))
+        asyncio.run(self._furnish())
+
+    def close(self) -> None:
+        drop_database(self._name, self._at("postgres"))
+        if self._server is None:
+            return
+        self._server.release()
+        # Somebody else of this test run may still use it.
+        if self._server.pid is None:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def new_database(self) -> str:
+        """Its URL."""
+        self._count += 1
+        name = f"{self._name}_{self._count}"
+        copy_database(self._name, name, self._at("postgres"))
+        return self._at(name)
+
+    def drop(self, url: str) -> None:
+        drop_database(urlsplit(url).path.removeprefix("/"), self._at("postgres"))
+
+    async def _furnish(self) -> None:
+        url = self._at(self._name)
+        await migrate.migrate(url)
+        database = Database(url)
+        await database.open()
+        try:
+            await clock.install(database)
+        finally:
+            await database.close()
+
+    def _at(self, database: str) -> str:
+        if self._server is not None:
+            return self._server.url(database)
+        return urlunsplit(urlsplit(self._url or "")._replace(path=f"/{quote(database)}"))

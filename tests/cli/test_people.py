@@ -1,0 +1,155 @@
+"""`evenbeat groups`, `dlq` and `stats`, on a database with a dead letter in it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenbeat.core.groups import Group
+from evenbeat.core.ids import run_uid
+from evenbeat.store.database import Database
+from tests.cli.conftest import Command
+from tests.control.desk import Desk, due, open_desk
+
+# To start a process for each takes longer than all of them.
+SEVERAL = Path(__file__).with_name("programs") / "several.py"
+JSON = ("-o", "json")
+
+Call = Callable[..., list[str]]
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    """`bad` is dead, `good` has the one place of its group, and `late` waits for it."""
+    desk = await open_desk(database)
+    bad = await desk.add(due("now", name="bad", payload={"n": 1}, policy={"max_attempts": 1}))
+    await desk.fail(bad)
+    for name in ("good", "late"):
+        await desk.add(due("now", name=name, group=Group("site", max_running=1)))
+        await desk.take_all()
+    return desk
+
+
+@pytest.fixture
+async def letter(desk: Desk) -> str:
+    """The id of the dead letter, as people see it."""
+    return str(run_uid(await desk.value("select id from evenbeat.dead_letter")))
+
+
+@pytest.fixture
+def call(database: Database, tmp_path: Path) -> Call:
+    def call(*commands: tuple[str, ...]) -> list[str]:
+        ended = subprocess.run(
+            [sys.executable, SEVERAL, json.dumps(commands)],
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "EVENBEAT_DATABASE_URL": database.url,
+                "EVENBEAT_CLOCK": "set",
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout.splitlines()[-1])
+
+    return call
+
+
+async def test_groups_are_shown_set_paused_and_resumed(desk: Desk, call: Call) -> None:
+    listed, shown, changed, paused, resumed = call(
+        ("groups", "list", *JSON),
+        ("groups", "show", "site", *JSON),
+        ("groups", "set", "site", "--max-running", "3", "--rate", "5/m", *JSON),
+        ("groups", "pause", "site", *JSON),
+        ("groups", "resume", "site"),
+    )
+    [group] = json.loads(listed)
+    assert (group["key"], group["max_running"]) == ("site", 1)
+    assert (group["running"], group["waiting"]) == (1, 1)
+    members: list[Any] = json.loads(shown)["members"]
+    assert [(each["name"], each["doing"]) for each in members] == [
+        ("good", "runs"),
+        ("late", "waits"),
+    ]
+    [after] = json.loads(changed)
+    assert (after["max_running"], after["rate"], after["waiting"]) == (3, "5/1m", 0)
+    assert json.loads(paused)[0]["paused_at"] is not None
+    assert resumed.split()[-7:-4] == ["site", "3", "5/1m"]
+    entries = await desk.audit()
+    assert [entry.action for entry in entries] == ["resume_group", "pause_group", "put_group"]
+    assert entries[0].actor.name.startswith("cli")
+
+
+async def test_dead_letters_are_listed_shown_and_seen_to(
+    desk: Desk, letter: str, call: Call
+) -> None:
+    listed, grouped, shown, dry, done, requeued, left = call(
+        ("dlq", "list", "--state", "open", *JSON),
+        ("dlq", "groups", *JSON),
+        ("dlq", "show", letter, *JSON),
+        ("dlq", "ack", "--job", "bad", "--dry-run", *JSON),
+        ("dlq", "ack", "--job", "bad", "--owner", "ops", *JSON),
+        ("dlq", "requeue", letter, "--payload", '{"n": 2}', *JSON),
+        ("dlq", "list"),
+    )
+    [row] = json.loads(listed)
+    assert (row["id"], row["job"], row["error"]) == (letter, "bad", "out of order")
+    [group] = json.loads(grouped)
+    assert (group["signature"], group["count"]) == ("out of order", 1)
+    facts = json.loads(shown)
+    assert (facts["payload"], len(facts["runs"])) == ({"n": 1}, 1)
+    assert json.loads(dry) == [{"id": letter, "done": "would acknowledge"}]
+    assert json.loads(done) == [{"id": letter, "done": "acknowledge"}]
+    [again] = json.loads(requeued)
+    made = await desk.value("select uid from evenbeat.job where payload = '{\"n\": 2}'")
+    assert again == {"id": letter, "requeued_as": str(made)}
+    assert "requeued" in left.splitlines()[1]
+
+
+async def test_letters_are_requeued_and_discarded_by_what_they_have_in_common(
+    desk: Desk, letter: str, call: Call
+) -> None:
+    again, shown = call(
+        ("dlq", "requeue", "--signature", "out of order", "--note", "the disk", *JSON),
+        ("dlq", "show", letter),
+    )
+    assert json.loads(again) == [{"id": letter, "done": "requeue"}]
+    assert "the disk" in shown
+    bad = await desk.jobs.get(await desk.value("select uid from evenbeat.job where name = 'bad'"))
+    await desk.fail(bad)
+    [gone] = call(("dlq", "discard", "--kind", "echo", *JSON))
+    assert [each["done"] for each in json.loads(gone)] == ["discard"]
+
+
+async def test_nothing_is_done_to_letters_that_nobody_named(
+    desk: Desk, evenbeat: Command, refuses: Callable[..., str]
+) -> None:
+    url = desk.database.url
+    said = refuses(evenbeat("dlq", "discard", EVENBEAT_DATABASE_URL=url))
+    assert "choose them by --job" in said
+    payload = ("--job", "bad", "--payload", "1")
+    said = refuses(evenbeat("dlq", "requeue", *payload, EVENBEAT_DATABASE_URL=url))
+    assert "goes with one letter" in said
+    assert await desk.value("select count(*) from evenbeat.audit") == 0
+
+
+async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -> None:
+    everything, table, by_day = call(
+        ("stats", *JSON), ("stats", "--group", "site"), ("stats", "--days", "2", *JSON)
+    )
+    stats = json.loads(everything)
+    assert stats["activity"] == {"active": 3, "paused": 0, "disabled": 0}
+    assert (stats["runs"]["failed"], stats["runs"]["success_rate"]) == (1, "0.0%")
+    assert stats["dead_letters"] == {"total": 1, "unacknowledged": 1}
+    words = {" ".join(line.split()[:-1]): line.split()[-1] for line in table.splitlines()}
+    assert (words["jobs active"], words["runs failed"], words["dead letters"]) == ("2", "0", "0")
+    days = json.loads(by_day)
+    assert [(day["day"], day["failed"]) for day in days] == [("2029-12-31", 0), ("2030-01-01", 1)]

@@ -1,0 +1,66 @@
+"""docs/cli.md and the help texts: every command is there, and says what it does."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenbeat.cli.reference import BEGIN, END, commands, page
+from tests.cli.conftest import Command
+from tests.control.desk import Desk, due, open_desk
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+COMMANDS = [pytest.param(name, command, id=name) for name, command in commands()]
+WITH_EXAMPLES = ("status", "jobs", "explain", "nodes", "templates", "maintenance", "audit")
+
+
+def test_the_page_shows_every_command_as_it_is() -> None:
+    _, _, rest = DOCS.read_text().partition(BEGIN)
+    shown, _, _ = rest.partition(END)
+    assert shown == page(), (
+        "docs/cli.md is out of date: put what `python -m evenbeat.cli.reference` prints between "
+        "its markers"
+    )
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_a_command_and_each_of_its_options_has_a_sentence(name: str, command: Any) -> None:
+    first = inspect.cleandoc(command.help).splitlines()[0]
+    assert len(first.split()) >= 3, first
+    dumb = [each.name for each in command.params if not each.help]
+    assert dumb == []
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_what_people_do_every_day_has_an_example_of_itself(name: str, command: Any) -> None:
+    if name.split()[1] in WITH_EXAMPLES:
+        assert f"Example: {name}" in command.help
+
+
+async def test_a_shell_completes_the_names_of_jobs(
+    evenbeat: Command, environ: dict[str, str], database: Any
+) -> None:
+    desk: Desk = await open_desk(database)
+    for name in ("report", "reports", "other report"):
+        await desk.add(due(name=name))
+    asked = {
+        "_EVENBEAT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "evenbeat jobs show re",
+        "COMP_CWORD": "3",
+    }
+    assert evenbeat(**environ, **asked).stdout.splitlines() == ["report", "reports"]
+
+
+def test_completion_starts_no_server_and_says_nothing_of_errors(
+    evenbeat: Command, tmp_path: Path
+) -> None:
+    asked = {
+        "_EVENBEAT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "evenbeat explain re",
+        "COMP_CWORD": "2",
+    }
+    ended = evenbeat(**asked)
+    assert (ended.stdout.strip(), ended.stderr, list(tmp_path.iterdir())) == ("", "", [])
+    ended = evenbeat(**asked, EVENBEAT_DATABASE_URL="postgresql://nobody@127.0.0.1:9/none")
+    assert (ended.stdout.strip(), ended.stderr) == ("", "")

@@ -1,0 +1,293 @@
+"""trigger_scheduled_job(name): at once, in the caller's transaction, with few rights."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from evenbeat.control.jobs import Jobs
+from evenbeat.core.registry import Registry
+from tests.contracts.s3.integrator import Integrator
+from tests.engine.workshop import Does, Gate
+
+RUN = "select * from metadata.scheduled_job_runs"
+
+
+async def run_of(me: Integrator, answer: dict[str, Any]) -> dict[str, Any]:
+    return dict(await me.sql.fetchrow(f"{RUN} where id = $1", answer["run_id"]))
+
+
+async def test_the_answer_of_a_function_that_did_it(me: Integrator) -> None:
+    job_id = await me.register()
+    answer = await me.trigger()
+    run = await run_of(me, answer)
+    assert answer == {
+        "success": True,
+        "run_id": run["id"],
+        "job_name": "job",
+        "result": {"success": True, "message": "done"},
+        "job_success": True,
+        "duration_ms": run["duration_ms"],
+    }
+    assert (run["job_id"], run["success"], run["message"]) == (job_id, True, "done")
+    assert run["details"] == {"success": True, "message": "done"}, "all of it, not its details"
+    assert (run["scheduled_for"], run["triggered_by"]) == (None, "manual")
+    assert (await me.row() or {})["last_run_at"] == run["started_at"]
+
+
+async def test_a_function_that_reports_a_failure_was_triggered_all_the_same(me: Integrator) -> None:
+    await me.register()
+    await me.function("""return '{"success": false, "message": "till locked"}';""")
+    answer = await me.trigger()
+    assert (answer["success"], answer["job_success"]) == (True, False)
+    run = await run_of(me, answer)
+    assert (run["success"], run["message"]) == (False, "till locked")
+
+
+async def test_what_a_function_raises_is_the_answer_and_undoes_what_it_did(me: Integrator) -> None:
+    await me.register()
+    await me.function("insert into ledger (note) values ('half'); raise exception 'no more';")
+    answer = await me.trigger()
+    run = await run_of(me, answer)
+    assert answer == {
+        "success": False,
+        "run_id": run["id"],
+        "job_name": "job",
+        "error": "no more",
+        "job_success": False,
+        "duration_ms": run["duration_ms"],
+    }
+    assert (run["success"], run["message"]) == (False, "no more")
+    assert await me.sql.fetchval("select count(*) from ledger") == 0
+
+
+@pytest.mark.parametrize("result", ["null", "'[1]'::jsonb", "'5'::jsonb", "'{}'::jsonb"])
+async def test_a_function_that_says_nothing_of_success_has_succeeded(
+    me: Integrator, result: str
+) -> None:
+    await me.register()
+    await me.function(f"return {result};")
+    run = await run_of(me, await me.trigger())
+    assert (run["success"], run["message"]) == (True, None)
+
+
+async def test_the_duration_is_that_of_the_function(me: Integrator) -> None:
+    await me.register()
+    await me.function("perform pg_sleep(0.12); return null;")
+    answer = await me.trigger()
+    assert 120 <= answer["duration_ms"] < 5000
+    run = await run_of(me, answer)
+    took = run["completed_at"] - run["started_at"]
+    assert abs(took.total_seconds() * 1000 - answer["duration_ms"]) <= 2
+
+
+async def test_a_job_that_is_not_there(me: Integrator) -> None:
+    with pytest.raises(asyncpg.RaiseError, match="Scheduled job not found: nobody") as caught:
+        await me.trigger("nobody")
+    assert caught.value.sqlstate == "P0001"
+
+
+async def test_a_job_that_is_running_is_not_run_beside_itself(me: Integrator) -> None:
+    await me.register("* * * * *")
+    gate = Gate()
+    async with me.node(Does(gate, kind="sql_function")):
+        await me.planned()
+        await me.clock_on(minutes=1)
+        await gate.reached.wait()
+        with pytest.raises(asyncpg.LockNotAvailableError, match="Scheduled job is running: job"):
+            await me.trigger()
+        gate.open.set()
+        await me.at_rest()
+    assert (await me.trigger())["success"]
+
+
+async def test_a_job_that_somebody_else_triggers_is_running_too(me: Integrator) -> None:
+    await me.register()
+    async with me.session("integrator") as other, other.transaction():
+        await other.fetchval("select trigger_scheduled_job('job')")
+        with pytest.raises(asyncpg.LockNotAvailableError, match="is running"):
+            await me.trigger()
+
+
+async def test_a_disabled_job_runs_by_hand_and_stays_disabled(me: Integrator) -> None:
+    await me.register(enabled=False)
+    assert (await me.trigger())["success"]
+    assert not (await me.row() or {})["enabled"]
+
+
+async def test_it_is_part_of_the_callers_transaction(me: Integrator) -> None:
+    await me.register()
+    await me.function("insert into ledger (note) values ('sold'); return null;")
+    transaction = me.sql.transaction()
+    await transaction.start()
+    await me.trigger()
+    assert await me.sql.fetchval("select count(*) from ledger") == 1
+    await transaction.rollback()
+    assert await me.sql.fetchval("select count(*) from ledger") == 0
+    assert await me.sql.fetchval(f"select count(*) from ({RUN}) as runs") == 0
+    assert (await me.pulse())["run_number"] == 0
+
+
+async def test_runs_by_hand_do_not_move_the_schedule(me: Integrator) -> None:
+    await me.register()
+    async with me.serving():
+        before = await me.planned()
+    await me.trigger()
+    await me.trigger()
+    after = await me.pulse()
+    kept = ("next_beat_at", "due_at", "state", "plan_version", "attempt", "beat_at", "beat_count")
+    assert [after[name] for name in kept] == [before[name] for name in kept]
+    assert after["run_number"] == 2
+
+
+async def test_a_function_that_takes_arguments_gets_them(me: Integrator) -> None:
+    await me.register()
+    await me.sql.execute(
+        "create function echo(given jsonb) returns jsonb language sql"
+        " return jsonb_build_object('message', given)"
+    )
+    await me.sql.execute("update metadata.scheduled_jobs set function_name = 'echo'")
+    assert (await me.trigger())["result"] == {"message": {}}
+    jobs = Jobs(me.database, Registry())
+    job = await jobs.get((await me.pulse())["uid"])
+    payload = {"function": "public.echo", "arguments": {"days": 30}}
+    await jobs.edit(job.uid, replace(job.definition, payload=payload))
+    assert (await me.trigger())["result"] == {"message": {"days": 30}}
+
+
+HOSTILE = {
+    "as a role with few rights": "return to_jsonb(current_user::text);",
+    "reset role": "reset role; return to_jsonb(current_user::text);",
+    "set role": "set role evenbeat; return to_jsonb(current_user::text);",
+    "session authorization": "reset session authorization; return to_jsonb(current_user::text);",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_a_function_never_has_the_rights_of_the_engine_or_of_the_caller(
+    me: Integrator, body: str
+) -> None:
+    await me.register()
+    await me.function(body)
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer.get("result", "evenbeat_sql") == "evenbeat_sql", answer
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "perform from evenbeat.job",
+        "update evenbeat.pulse set token = 1",
+        "perform evenbeat_call.call_function('x.y', null)",
+        "alter function evenbeat_call.call_function(text, jsonb) security invoker",
+        "create function evenbeat_call.f() returns int language sql return 1",
+        "create function evenbeat.f() returns int language sql return 1",
+        "perform pg_read_file('/etc/passwd')",
+    ],
+)
+async def test_a_function_cannot_touch_the_engine(me: Integrator, statement: str) -> None:
+    await me.register()
+    await me.function(f"{statement}; return null;")
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer["success"] is False
+    assert "permission denied" in answer["error"]
+
+
+async def test_what_a_function_leaves_for_the_commit_is_done_with_its_own_rights(
+    me: Integrator,
+) -> None:
+    await me.sql.execute("""
+        create table witness (who text);
+        grant insert on witness to public;
+        create function tell() returns trigger language plpgsql as
+            'begin insert into public.witness values (current_user); return null; end';
+        create constraint trigger later after insert on ledger deferrable initially deferred
+            for each row execute function tell();
+    """)
+    await me.register()
+    await me.function("insert into ledger (note) values ('x'); return null;")
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer["success"], answer
+    assert await me.sql.fetchval("select who from witness") == "evenbeat_sql"
+
+
+async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integrator) -> None:
+    await me.sql.execute("""
+        create function public.evil(integer, integer) returns integer language plpgsql as
+            'begin raise exception ''astray as %'', current_user; end';
+        create operator public.+ (leftarg = integer, rightarg = integer, function = public.evil);
+        create function public.blind(text, text) returns boolean language sql return false;
+        create operator public.<> (leftarg = text, rightarg = text, function = public.blind);
+    """)
+    await me.register()
+    await me.function("set search_path = public, pg_catalog; return null;")
+    async with me.session() as owner:
+        before = await owner.fetchval("show search_path")
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+        assert await owner.fetchval("show search_path") == before
+    assert "write set local" in answer["error"]
+    await me.function("set local search_path = public, pg_catalog; return null;")
+    assert (await me.trigger())["success"]
+
+
+async def test_a_function_that_became_too_mighty_is_not_called(me: Integrator) -> None:
+    await me.register()
+    async with me.session() as owner:
+        await owner.execute("alter function public.work() security definer")
+        await owner.execute("alter function public.work() owner to current_user")
+        try:
+            answer = await owner.fetchval("select trigger_scheduled_job('job')")
+        finally:
+            await owner.execute("alter function public.work() owner to integrator")
+    assert answer["success"] is False
+    assert "SECURITY DEFINER" in answer["error"]
+
+
+async def test_without_the_role_nothing_is_called(me: Integrator) -> None:
+    await me.register()
+    async with me.session() as owner:
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute(
+            "alter function evenbeat_call.call_function(text, jsonb) owner to current_user"
+        )
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=r"no role.*docs/sql\.md"):
+            await owner.execute("select trigger_scheduled_job('job')")
+        await transaction.rollback()
+
+
+async def test_hands_and_engine_take_turns(me: Integrator) -> None:
+    """Beats of the engine and calls by hand of many sessions: nothing overlaps, nothing is lost."""
+    await me.register("* * * * * *")
+    await me.function("insert into ledger (note) values ('x'); return null;")
+
+    async def by_hand() -> int:
+        done = 0
+        async with me.session("integrator") as session:
+            for _ in range(10):
+                try:
+                    await session.fetchval("select trigger_scheduled_job('job')")
+                    done += 1
+                except asyncpg.LockNotAvailableError:
+                    await asyncio.sleep(0.01)
+        return done
+
+    async with me.serving():
+        await me.planned()
+        calling = [asyncio.ensure_future(by_hand()) for _ in range(3)]
+        for _ in range(5):
+            await me.clock_on(seconds=1)
+            await asyncio.sleep(0.05)
+        by_hands = sum([await each for each in calling])
+        await me.at_rest()
+    counts = await me.sql.fetchrow(
+        "select count(*) filter (where triggered_by = 'manual') as hands, count(*) as all"
+        " from metadata.scheduled_job_runs"
+    )
+    assert counts["hands"] == by_hands > 0
+    assert await me.sql.fetchval("select count(*) from ledger") == counts["all"] > by_hands

@@ -1,0 +1,164 @@
+"""A plan is carried out whole: every beat before a move stays, and every one after it moves."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from evenbeat.core.balance.model import Move
+from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.score import measure
+from evenbeat.core.errors import Conflict
+from evenbeat.core.groups import Group
+from evenbeat.core.model import Job
+from tests.conftest import START
+from tests.placement.yard import HOUR, Yard, beat_of, open_yard, phase_of, timed
+from tests.support.databases import Clock
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def crowd(yard: Yard) -> Yard:
+    """Forty hourly jobs that all beat at :00, since nothing was placed when they were added."""
+    crowded = await open_yard(yard.database, "observe")
+    await crowded.jobs.add_many([timed("every 1h")] * 40)
+    return yard
+
+
+async def carry_out(yard: Yard, *moves: Move) -> None:
+    async with yard.database.transaction() as session:
+        await yard.placement.move(session, moves)
+
+
+def moved(job: Job, by: timedelta, at: datetime) -> Move:
+    """The job's beat at this instant comes later or earlier by so much."""
+    phase = phase_of(job)
+    assert phase is not None
+    new_phase = (phase + by) % HOUR
+    return Move(
+        job.id, phase // MINUTE * 60, new_phase // timedelta(seconds=1), at, at + by, at + by
+    )
+
+
+async def test_a_plan_of_a_rebalance_is_written_and_does_what_it_said(crowd: Yard) -> None:
+    mapped = await crowd.placement.candidates()
+    plan = rebalance([each.candidate for each in mapped], START)
+    assert len(plan.moves) > 20
+    expected = {each.candidate.load.job: each.footprint for each in mapped}
+    async with crowd.database.transaction() as session:
+        await crowd.placement.move(session, plan.moves, expected=expected)
+    assert measure(await crowd.true_ring()).score == plan.after.score > plan.before.score
+    uids = {each.candidate.load.job: each.uid for each in mapped}
+    for move in plan.moves:
+        job = await crowd.jobs.get(uids[move.job])
+        following = job.definition.timetable.next_after(move.effective_from)
+        assert beat_of(job) == min(move.new_next_at, beat_of(job))
+        assert following == move.effective_from + HOUR
+        assert (job.version, await crowd.placed_at(job)) == (1, START)
+
+
+@pytest.mark.parametrize("minutes", [-20, 20])
+async def test_beats_before_the_move_stay_and_none_is_lost_or_added(
+    yard: Yard, clock: Clock, minutes: int
+) -> None:
+    job = await yard.make()
+    first, by = beat_of(job), minutes * MINUTE
+    await carry_out(yard, moved(job, by, first + 2 * HOUR))
+    after = await yard.look(job)
+    assert beat_of(after) == first
+    beats = after.definition.timetable.next_beats(START, 5)
+    assert beats == (first, first + HOUR, *(first + k * HOUR + by for k in (2, 3, 4)))
+    for beat in beats:
+        assert beat_of(await yard.look(job)) == beat
+        await clock.set_to(beat)
+        await yard.finish(job)
+    assert await yard.count() == 1
+
+
+async def test_a_run_in_hand_ends_as_it_would_and_the_next_beat_is_that_of_the_plan(
+    yard: Yard, clock: Clock
+) -> None:
+    job = await yard.make()
+    first = beat_of(job)
+    await clock.set_to(first)
+    claimed = await yard.start(job)
+    await carry_out(yard, moved(job, 20 * MINUTE, first + HOUR))
+    assert await yard.end(claimed) == {claimed.run.id}
+    assert beat_of(await yard.look(job)) == first + HOUR + 20 * MINUTE
+
+
+async def test_a_retry_that_waits_is_run_by_the_new_plan(yard: Yard, clock: Clock) -> None:
+    job = await yard.make()
+    first = beat_of(job)
+    await clock.set_to(first)
+    await yard.fail(job)
+    await carry_out(yard, moved(job, 20 * MINUTE, first + HOUR))
+    await clock.advance(minutes=2)
+    await yard.finish(job)
+    assert beat_of(await yard.look(job)) == first + HOUR + 20 * MINUTE
+
+
+async def test_a_job_can_be_moved_back(yard: Yard) -> None:
+    job = await yard.make()
+    at = beat_of(job) + HOUR
+    await carry_out(yard, moved(job, 20 * MINUTE, at))
+    await carry_out(yard, moved(await yard.look(job), -20 * MINUTE, at + 20 * MINUTE))
+    after = await yard.look(job)
+    assert phase_of(after) == phase_of(job)
+    assert after.definition.timetable.next_after(at - MINUTE) == at
+
+
+@pytest.mark.parametrize("change", ["pause", "interval", "phase", "delete"])
+async def test_a_plan_for_a_job_that_has_changed_is_refused_whole(
+    yard: Yard, clock: Clock, change: str
+) -> None:
+    kept, job = await yard.make(), await yard.make()
+    moves = [moved(each, 10 * MINUTE, beat_of(each) + 2 * HOUR) for each in (kept, job)]
+    if change == "phase":
+        await carry_out(yard, moved(job, 5 * MINUTE, beat_of(job) + HOUR))
+    elif change == "interval":
+        await yard.change(job, schedule="every 7m")
+    else:
+        await getattr(yard.jobs, change)(job.uid)
+    before = await yard.look(kept)
+    with pytest.raises(Conflict, match="since the plan was made"):
+        await carry_out(yard, *moves)
+    assert await yard.look(kept) == before
+    await yard.true_ring()
+
+
+async def test_a_plan_whose_beats_have_come_is_refused(yard: Yard, clock: Clock) -> None:
+    job = await yard.make()
+    move = moved(job, 10 * MINUTE, beat_of(job))
+    await clock.set_to(beat_of(job))
+    with pytest.raises(Conflict, match="too old"):
+        await carry_out(yard, move)
+
+
+async def test_a_footprint_that_is_not_as_expected_is_refused(yard: Yard) -> None:
+    job = await yard.make()
+    [mapped] = await yard.placement.candidates()
+    move = moved(job, 10 * MINUTE, beat_of(job) + HOUR)
+    other = {job.id: replace(mapped.footprint, interval_s=7200)}
+    with pytest.raises(Conflict):
+        async with yard.database.transaction() as session:
+            await yard.placement.move(session, [move], expected=other)
+
+
+async def test_candidates_say_who_they_are_and_what_keeps_them(yard: Yard, clock: Clock) -> None:
+    job = await yard.jobs.add(replace(timed("every 1h"), name="mine"))
+    await yard.make("every 1h phase=5m")
+    await clock.set_to(beat_of(job))
+    await yard.start(job)
+    mine, other = await yard.placement.candidates()
+    assert (mine.uid, mine.name, mine.candidate.is_running) == (job.uid, "mine", True)
+    assert mine.candidate.last_placed_at == START
+    assert mine.candidate.next_beat_at == beat_of(job)
+    assert other.candidate.load.is_fixed
+
+
+async def test_candidates_may_be_those_of_a_group(yard: Yard) -> None:
+    await yard.make()
+    grouped = await yard.jobs.add(replace(timed("every 1h"), group=Group("site")))
+    assert [each.uid for each in await yard.placement.candidates("site")] == [grouped.uid]

@@ -1,0 +1,332 @@
+"""Functions that mean harm gain nothing: neither rights nor tables, neither tokens nor time."""
+
+import json
+from typing import Any
+
+import asyncpg
+import pytest
+
+from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.model import RunState
+from evenbeat.store import sql_functions
+from evenbeat.store.sql_login import SqlLogin
+from tests.sql.shop import Shop
+
+WHO = "return to_jsonb(array[session_user::text, current_user::text]);"
+
+
+def tries(*statements: str) -> str:
+    """A function that tries each of these, and tells the code of what it met."""
+    attempts = [
+        f"""begin
+            execute {quoted(statement)};
+            told := told || '"done"';
+        exception when others then
+            told := told || to_jsonb(sqlstate);
+        end;"""
+        for statement in statements
+    ]
+    return f"""
+        declare told jsonb := '[]';
+        begin {"".join(attempts)} return told; end;
+    """
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "reset role;",
+        "reset session authorization;",
+        "execute 'set session authorization default';",
+        "execute 'set role none';",
+    ],
+)
+async def test_no_way_leads_back_to_the_engine(shop: Shop, escape: str) -> None:
+    run = await shop.outcome(escape + WHO)
+    role = await shop.value("select role::text from evenbeat.sql_login")
+    assert (run.state, run.result) == (RunState.COMPLETED, [role, role])
+
+
+async def test_nobody_else_can_be_become(shop: Shop) -> None:
+    run = await shop.outcome(
+        tries(
+            "set role evenbeat",
+            "set session authorization evenbeat",
+            "create role thief superuser login",
+            "alter role evenbeat password 'guess'",
+            "grant evenbeat to current_user",
+            "alter role current_user superuser",
+        )
+    )
+    assert run.result == ["42501"] * 6
+
+
+async def test_the_tables_of_the_engine_are_closed(shop: Shop) -> None:
+    tables = await shop.fetch(
+        "select relname, relkind from pg_class where relnamespace = 'evenbeat'::regnamespace"
+        " and relkind in ('r', 'v', 'S') order by 1"
+    )
+    assert len(tables) > 20
+    run = await shop.outcome(
+        tries(*(f"select * from evenbeat.{table['relname']}" for table in tables))
+    )
+    assert run.result == ["42501"] * len(tables)
+    run = await shop.outcome(
+        tries(
+            "update evenbeat.pulse set next_beat_at = null",
+            "delete from evenbeat.run",
+            "create table evenbeat.mine (id int)",
+            "create function evenbeat.settle_run() returns int language sql as 'select 1'",
+            "create trigger mine after update on evenbeat.pulse execute function shop.work()",
+            "drop function evenbeat.call_function(text, jsonb)",
+            "lock table evenbeat.pulse",
+            "select evenbeat.make_sql_login()",
+            "select evenbeat.admit_sql_role('public')",
+            "select evenbeat.make_settle_run('', '')",
+            "select nextval('evenbeat.run_id')",
+            "select evenbeat.enqueue('echo')",
+        )
+    )
+    assert run.result == ["42501"] * 12
+
+
+async def test_what_only_superusers_may_do_is_denied(shop: Shop) -> None:
+    run = await shop.outcome(
+        tries(
+            "select pg_read_file('PG_VERSION')",
+            "select pg_ls_dir('.')",
+            "copy shop.sale from program 'id'",
+            "copy shop.sale to '/tmp/stolen'",
+            "select lo_import('/etc/passwd')",
+            "load '/tmp/evil.so'",
+            "set session_replication_role = replica",
+            "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'evenbeat'",
+            "create event trigger mine on ddl_command_start execute function shop.work()",
+            "select rolpassword from pg_authid",
+        )
+    )
+    assert run.result == ["42501"] * 10
+
+
+async def test_a_guessed_token_ends_no_run(shop: Shop, other_session: asyncpg.Connection) -> None:
+    """Its own run, with every token but the right one; and all of it is one transaction."""
+    arguments = await shop.value(
+        "select pg_get_function_identity_arguments(oid) from pg_proc where proname = 'settle_run'"
+        " and pronamespace = 'evenbeat'::regnamespace"
+    )
+    kinds = [each.strip() for each in arguments.split(",")]
+
+    def guess(token: str) -> str:
+        given = ["(select array_agg(n) from generate_series(1, 1000) n)", f"array[{token}]"]
+        values = given + ["'{}'"] * (len(kinds) - 2)
+        cast = (f"{value}::{kind}" for value, kind in zip(values, kinds, strict=True))
+        return f"select * from evenbeat.settle_run({', '.join(cast)})"
+
+    run = await shop.outcome(tries(guess("0"), guess("null"), guess("-1"), guess("4611686018427")))
+    assert (run.state, run.result) == (RunState.COMPLETED, ["EB001"] * 4)
+
+
+async def test_the_token_is_nowhere_to_be_seen(shop: Shop) -> None:
+    """Not in the text of a statement, nor in a setting, nor in what is prepared or locked."""
+    body = """
+        return jsonb_build_object(
+            'settings', (select jsonb_agg(setting) from pg_settings),
+            'mine', (select jsonb_agg(a) from pg_stat_activity a),
+            'prepared', (select jsonb_agg(p) from pg_prepared_statements p),
+            'cursors', (select jsonb_agg(c) from pg_cursors c),
+            'query', current_query(),
+            'held', (select token from shop.token)
+        );
+    """
+    await shop.script(
+        "create view shop.token as select token::text from evenbeat.pulse where token > 0;"
+        "grant select on shop.token to evenbeat_sql"
+    )
+    run = await shop.outcome(body)
+    seen = dict(run.result)
+    token = seen.pop("held")
+    assert len(token) > 10
+    assert token not in json.dumps(seen)
+
+
+@pytest.mark.parametrize("timing", ["initially deferred", "initially immediate"])
+async def test_a_trigger_that_waits_for_the_commit_fails_the_run_like_any_error(
+    shop: Shop, timing: str
+) -> None:
+    await shop.script(f"""
+        create function shop.refuse() returns trigger language plpgsql
+        as $$ begin raise exception 'not at the end either'; end $$;
+        create constraint trigger refuse after insert on shop.sale
+        deferrable {timing} for each row execute function shop.refuse();
+    """)
+    run = await shop.outcome("insert into shop.sale (note) values ('never'); return null;")
+    assert (run.state, run.error) == (RunState.FAILED, "not at the end either")
+    assert await shop.notes() == []
+
+
+async def test_a_trigger_that_defers_once_more_is_met_at_the_commit(shop: Shop) -> None:
+    """After the end of the run was written: it is undone with the rest, and the error is kept.
+
+    What it may do at that moment is what the login may."""
+    await shop.script("""
+        create function shop.refuse() returns trigger language plpgsql as $$ begin
+            if new.note = 'again' then
+                execute 'set constraints all deferred';
+                insert into shop.sale (note) values ('last');
+            else
+                perform 1 from evenbeat.job;
+            end if;
+            return null;
+        end $$;
+        create constraint trigger refuse after insert on shop.sale
+        deferrable initially deferred for each row execute function shop.refuse();
+    """)
+    run = await shop.outcome("insert into shop.sale (note) values ('again'); return null;")
+    assert (run.state, run.error) == (RunState.FAILED, "permission denied for table job")
+    assert await shop.notes() == []
+    assert await shop.value("select count(*) from evenbeat.run") == 1
+
+
+async def test_a_cursor_that_outlives_its_transaction_reads_nothing(shop: Shop) -> None:
+    """Such a cursor is filled at the commit, by whoever the session belongs to then."""
+    run = await shop.outcome(
+        "execute 'declare loot cursor with hold for select shop.peek()'; return null;"
+    )
+    assert run.state is RunState.FAILED
+    await shop.script("""
+        create function shop.peek() returns bigint language plpgsql
+        as $$ begin return (select count(*) from evenbeat.job); end $$;
+    """)
+    run = await shop.outcome(
+        "execute 'declare loot cursor with hold for select shop.peek()'; return null;"
+    )
+    assert (run.state, run.error) == (RunState.FAILED, "permission denied for table job")
+
+
+async def test_temporary_objects_do_not_stand_in_for_ours(shop: Shop) -> None:
+    body = """
+        create temp table pulse (id bigint); create temp table run (id bigint);
+        create temp table job (id bigint); create temp table text (id bigint);
+        create temp table jsonb (id bigint); create temp table pg_proc (id bigint);
+        create function pg_temp.settle_run() returns int language sql as 'select 1';
+        create function pg_temp.statement_timestamp() returns timestamptz
+            language sql as $$ select '2001-01-01Z'::timestamptz $$;
+        set search_path = pg_temp, pg_catalog;
+        insert into shop.sale (note) values ('sold');
+        return '{"fine": true}';
+    """
+    run = await shop.outcome(body)
+    assert (run.state, run.result) == (RunState.COMPLETED, {"fine": True})
+    assert run.finished_at is not None
+    assert run.finished_at.year == 2030
+    assert await shop.notes() == ["sold"]
+
+
+async def test_a_function_finds_its_own_schema_and_what_is_hidden_there_by_nobody(
+    shop: Shop,
+) -> None:
+    run = await shop.outcome("""
+        create temp table sale (note text);
+        insert into sale (note) values ('in the shop');
+        return to_jsonb(current_setting('search_path'));
+    """)
+    assert run.result == "pg_catalog, shop, pg_temp"
+    assert await shop.notes() == ["in the shop"]
+
+
+async def test_a_procedure_cannot_commit_half_of_it(shop: Shop) -> None:
+    await shop.script("""
+        create procedure shop.halve() language plpgsql as $$ begin
+            insert into shop.sale (note) values ('half'); commit;
+        end $$;
+    """)
+    run = await shop.outcome("call shop.halve(); return null;")
+    assert (run.state, run.error) == (RunState.FAILED, "invalid transaction termination")
+    assert await shop.notes() == []
+
+
+async def test_nothing_of_a_session_is_met_by_the_next_run(shop: Shop) -> None:
+    leaves = """
+        perform pg_advisory_lock(4711);
+        create temp table mine (id int);
+        execute 'listen gossip';
+        execute 'prepare mine as select 1';
+        execute 'declare mine cursor with hold for select 1';
+        perform set_config('shop.mine', 'here', false);
+        set statement_timeout = 0;
+        return null;
+    """
+    looks = """
+        return jsonb_build_object(
+            'locks', (select count(*) from pg_locks where locktype = 'advisory'
+                and database = (select oid from pg_database where datname = current_database())),
+            'tables', (select count(*) from pg_class
+                where relnamespace = pg_my_temp_schema() and relname = 'mine'),
+            'channels', (select count(*) from pg_listening_channels()),
+            'cursors', (select count(*) from pg_cursors where name = 'mine'),
+            'prepared', (select count(*) from pg_prepared_statements where name = 'mine'),
+            'setting', current_setting('shop.mine', true)
+        );
+    """
+    assert (await shop.outcome(leaves)).state is RunState.COMPLETED
+    run = await shop.outcome(looks)
+    assert run.result == {
+        "locks": 0,
+        "tables": 0,
+        "channels": 0,
+        "cursors": 0,
+        "prepared": 0,
+        "setting": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "spite",
+    [
+        "execute format('alter role %I password %L', session_user, 'mine now');",
+        "execute format('alter role %I set default_transaction_read_only = on', session_user);",
+        "execute format('alter role %I set search_path = pg_temp', session_user);",
+        "execute format('alter role %I set role = none', session_user);",
+    ],
+)
+async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop, spite: str) -> None:
+    async with shop.serving():
+        job = await shop.call(spite + "return null;")
+        assert (await shop.closed(job)).state is RunState.COMPLETED
+        for _ in range(2):
+            job = await shop.call("insert into shop.sale (note) values ('sold'); return null;")
+            assert (await shop.closed(job)).state is RunState.COMPLETED
+    assert await shop.notes() == ["sold", "sold"]
+
+
+async def test_a_function_cannot_give_itself_more_time(shop: Shop) -> None:
+    """The server alone ends it: where nobody is left to look at a timer."""
+    await shop.function("set statement_timeout = 0; perform pg_sleep(600); return null;")
+    login = SqlLogin(shop.database)
+
+    async def call() -> None:
+        async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:
+            await sql_functions.call(session, "shop.work", {})
+
+    with pytest.raises(StoreUnavailable, match="statement timeout"):
+        await call()
+
+
+async def test_a_function_that_gets_the_engine_s_rights_after_its_job_was_written_is_not_called(
+    shop: Shop,
+) -> None:
+    job = await shop.call("insert into shop.sale (note) values ('never'); return null;")
+    await shop.script("alter function shop.work() security definer")
+    async with shop.serving():
+        run = await shop.closed(job)
+    assert run.state is RunState.FAILED
+    assert "is SECURITY DEFINER and belongs to evenbeat" in (run.error or "")
+    assert await shop.notes() == []
+
+
+def ignore(*_: Any) -> None:
+    """What it says does not matter here."""

@@ -1,0 +1,156 @@
+"""By which login functions run: the one that is made for them, a given one, or the engine's."""
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import asyncpg
+import pytest
+from pydantic import SecretStr
+
+from evenbeat.config import Settings
+from evenbeat.core.errors import NotPermitted, StoreUnavailable
+from evenbeat.core.model import RunState
+from evenbeat.handlers.sql_function import SqlFunction
+from evenbeat.postgres import EmbeddedServer
+from evenbeat.store import migrate
+from evenbeat.store.database import Database
+from evenbeat.store.sql_login import SQL, SqlLogin, url_as
+from tests.sql.shop import ONCE, Shop
+from tests.support import databases
+
+PASSWORD = "a password of these tests"
+WHO = "return to_jsonb(current_user);"
+
+
+@dataclass
+class House:
+    """A database that is rented: its owner may make no roles."""
+
+    shop: Shop
+    owner: str
+    tenant: str
+
+
+@pytest.fixture
+async def house(postgres: EmbeddedServer, settings: Settings) -> AsyncIterator[House]:
+    name = f"rented_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    owner, tenant = f"{name}_owner", f"{name}_tenant"
+    admin = await asyncpg.connect(postgres.url("postgres"))
+    await databases.create(postgres.url("postgres"), name)
+    for role in (owner, tenant):
+        await admin.execute(f"drop role if exists {role}")
+        await admin.execute(f"create role {role} login password '{PASSWORD}'")
+    await admin.execute(f"alter database {name} owner to {owner}")
+    url = url_as(postgres.url(name), owner, PASSWORD)
+    await migrate.migrate(url)
+    database = Database(url)
+    await database.open()
+    shop = Shop(database, settings.model_copy(update={"clock": "database"}))
+    await shop.script("create schema shop; create table shop.sale (id int, note text)")
+    yield House(shop, owner, tenant)
+    await database.close()
+    await admin.execute(f"drop database {name} with (force)")
+    for role in (owner, tenant):
+        await admin.execute(f"drop role {role}")
+    await admin.close()
+
+
+async def test_where_no_roles_can_be_made_functions_run_as_the_engine_and_it_says_so(
+    house: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = house.shop
+    async with shop.serving():
+        run = await shop.closed(await shop.call(WHO, policy=ONCE))
+    assert (run.state, run.result) == (RunState.COMPLETED, house.owner)
+    told = capsys.readouterr().out
+    assert "SQL functions run with the rights of the engine" in told
+    assert "permission denied to create role" in told
+
+
+async def test_a_given_login_is_let_in_and_is_no_more_than_it_was(
+    house: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = house.shop
+    await shop.script(f"grant usage on schema shop to {house.tenant}")
+    given = SecretStr(url_as(shop.database.url, house.tenant, PASSWORD))
+    async with shop.serving(sql_url=given):
+        run = await shop.closed(await shop.call(WHO, policy=ONCE))
+        spy = await shop.closed(
+            await shop.call("perform 1 from evenbeat.job; return null;", policy=ONCE)
+        )
+    assert (run.state, run.result) == (RunState.COMPLETED, house.tenant)
+    assert (spy.state, spy.error) == (RunState.FAILED, "permission denied for table job")
+    assert "rights of the engine" not in capsys.readouterr().out
+
+
+async def test_a_given_login_that_is_no_less_than_the_engine_is_told_of(
+    house: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with house.shop.serving(sql_url=SecretStr(house.shop.database.url)):
+        assert "rights of the engine" in capsys.readouterr().out
+
+
+async def test_a_given_login_that_is_wrong_is_not_replaced_by_a_mightier_one(
+    house: House,
+) -> None:
+    given = SecretStr(url_as(house.shop.database.url, house.tenant, "wrong"))
+    async with house.shop.serving(sql_url=given):
+        run = await house.shop.closed(await house.shop.call(WHO, policy=ONCE))
+    assert run.state is RunState.FAILED
+    assert "password authentication failed" in (run.error or "")
+
+
+async def test_behind_a_pooler_a_login_past_it_is_needed(shop: Shop, settings: Settings) -> None:
+    pooled = Database(shop.database.url, pooler="on")
+    with pytest.raises(NotPermitted, match="set sql_url"):
+        await SqlFunction().serve(pooled, settings)
+
+
+async def test_the_login_is_made_once_and_can_do_nothing_by_itself(shop: Shop) -> None:
+    first, second = SqlLogin(shop.database), SqlLogin(shop.database)
+    assert (await first.prepare()).role == (await second.prepare()).role
+    [role] = await shop.fetch(
+        "select pg_roles.* from pg_roles join evenbeat.sql_login on rolname = role"
+    )
+    rights = ("rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls")
+    assert not any(role[right] for right in rights)
+    owned = await shop.value("select count(*) from pg_class where relowner = $1", role["oid"])
+    assert owned == 0
+
+
+async def test_a_login_whose_password_was_changed_is_not_replaced_by_a_mightier_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while it is changed again and again: here, to something that is never known."""
+    role = (await SqlLogin(shop.database).prepare()).role
+    await shop.script(f"alter role {role} password 'of a function'")
+    unmade = "select role, password from evenbeat.sql_login"
+    made = replace(SQL["make_login"], template=unmade)
+    monkeypatch.setitem(SQL, "make_login", made)
+    with pytest.raises(StoreUnavailable, match="password authentication failed"):
+        await SqlLogin(shop.database).prepare()
+
+
+async def test_a_role_that_was_dropped_is_made_again(shop: Shop) -> None:
+    login = SqlLogin(shop.database)
+    role = (await login.prepare()).role
+    await shop.script(f"drop owned by {role}; drop role {role}")
+    async with login.transaction({}, ignore) as session:
+        assert session is not None
+    assert (await shop.outcome("return null;")).state is RunState.COMPLETED
+
+
+def ignore(*_: Any) -> None:
+    """What it says does not matter here."""
+
+
+def test_a_url_for_another_role_leads_to_the_same_place() -> None:
+    urls = {
+        "postgresql://a:b@host:1/db?sslmode=require": "postgresql://r:p%2F@host:1/db?sslmode=require",
+        "postgresql://a:b@/db?host=%2Frun&port=1": "postgresql://r:p%2F@/db?host=%2Frun&port=1",
+        "postgresql:///db?user=a&password=b&host=h": "postgresql://r:p%2F@/db?host=h",
+        "postgresql://a@h1:1,h2:2/db": "postgresql://r:p%2F@h1:1,h2:2/db",
+    }
+    assert {url: url_as(url, "r", "p/") for url in urls} == urls
