@@ -223,6 +223,14 @@ async def test_an_edited_payload_is_a_job_of_its_own(desk: Desk) -> None:
     assert (await desk.look(made)).pulse.state is State.COMPLETED
 
 
+async def test_a_payload_that_says_true_instead_of_one_is_an_edited_one(desk: Desk) -> None:
+    job, letter = await bury(desk, "every 1h", payload={"dry": 1})
+    done = await letters_of(desk).requeue(letter.id, payload={"dry": True})
+    made = await desk.jobs.get(done.requeued_as)  # type: ignore[arg-type]
+    assert made.uid != job.uid
+    assert made.definition.payload["dry"] is True
+
+
 async def test_a_job_that_was_changed_since_is_not_run_in_the_name_of_the_letter(
     desk: Desk,
 ) -> None:
