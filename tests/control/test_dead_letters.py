@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from evenbeat.core.dead_letters import (
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.groups import Group
 from evenbeat.core.model import ErrorClass, Job, RunState, State
-from evenbeat.core.outcome import Failed
+from evenbeat.core.outcome import Failed, HandedBack, Snoozed
 from evenbeat.store import figures, groups
 from tests.conftest import START
 from tests.control.desk import ANN, Desk, due
@@ -74,6 +75,21 @@ async def test_the_runs_of_a_letter_are_those_of_its_beat_alone(desk: Desk, cloc
     for letter in (newest, oldest):
         [run] = await letters_of(desk).runs(letter)
         assert (run.id, run.beat_at, run.state) == (letter.id, letter.beat_at, RunState.FAILED)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_what_was_handed_back_is_no_run_of_a_letter(
+    desk: Desk, clock: Clock, by_hand: bool
+) -> None:
+    job = await desk.add(due("every 1h", policy={"max_attempts": 2}))
+    if by_hand:
+        await desk.jobs.run(job.uid)
+    for outcome in (Failed("first"), HandedBack(), Snoozed(timedelta(minutes=1)), Failed("last")):
+        await desk.finish(job, outcome)
+        await clock.advance(minutes=5)
+    [letter] = (await letters_of(desk).page()).letters
+    runs = await letters_of(desk).runs(letter)
+    assert [run.error for run in runs] == ["last", "first"]
 
 
 async def test_of_a_run_by_hand_as_many_runs_are_told_as_were_tried(desk: Desk) -> None:
