@@ -19,7 +19,7 @@ from evenbeat.core.dead_letters import (
 )
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.groups import Group
-from evenbeat.core.model import ErrorClass, Job, RunState, State
+from evenbeat.core.model import DECLARED_IN, ErrorClass, Job, RunState, State
 from evenbeat.core.outcome import Failed, HandedBack, Snoozed
 from evenbeat.store import figures, groups
 from tests.conftest import START
@@ -224,7 +224,7 @@ async def test_a_paused_job_runs_once_and_stays_paused(desk: Desk) -> None:
 
 async def test_an_edited_payload_is_a_job_of_its_own(desk: Desk) -> None:
     group = Group("site", max_running=2, job_limit=1)
-    more = {"labels": {"team": "a"}, "priority": 7, "group": group}
+    more = {"labels": {"team": "a", DECLARED_IN: "jobs.py"}, "priority": 7, "group": group}
     job, letter = await bury(desk, "every 1h", name="nightly", payload={"n": 1}, **more)
     done = await letters_of(desk).requeue(letter.id, payload={"n": 2}, by=ANN)
     assert done.requeued_as not in (None, job.uid)
