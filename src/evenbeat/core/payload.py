@@ -1,4 +1,4 @@
-"""Which JSON values may be stored: those PostgreSQL can keep and give back unchanged."""
+"""JSON values: which PostgreSQL can keep and give back unchanged, and which are the same."""
 
 import math
 from typing import Any, cast
@@ -8,6 +8,18 @@ from evenbeat.core.errors import InvalidInput
 DEEPEST = 64
 # What orjson and JavaScript clients read back exactly ends here.
 LARGEST_INTEGER = 2**63 - 1
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """As JSON has it, where true is not 1: to Python they are equal."""
+    if one != other:
+        return False
+    if isinstance(one, dict):
+        mine, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return all(is_same(mine[key], theirs[key]) for key in mine)
+    if isinstance(one, list):
+        return all(map(is_same, cast("list[Any]", one), cast("list[Any]", other)))
+    return (type(one) is bool) is (type(other) is bool)
 
 
 def check_json(value: Any, field: str) -> None:

@@ -147,6 +147,8 @@ class Candidate:
     next_beat_at: datetime | None = None
     last_placed_at: datetime | None = None
     is_running: bool = False
+    # It was moved, and still beats where it did before.
+    is_moving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
