@@ -163,6 +163,9 @@ async def test_a_letter_that_is_not_there_is_told_and_nothing_is_done_to_others(
         ended = evenbeat("dlq", "ack", letter, missing, option, EVENBEAT_DATABASE_URL=url)
         assert f"no dead letter {missing}" in refuses(ended)
         assert ended.stdout == ""
+    payload = ("--payload", "123456789012345678901")
+    said = refuses(evenbeat("dlq", "requeue", letter, *payload, EVENBEAT_DATABASE_URL=url))
+    assert "more than 64 bits" in said
     said = refuses(evenbeat("dlq", "ack", letter, "--job", "x", EVENBEAT_DATABASE_URL=url))
     assert "not both" in said
     assert await desk.value("select count(*) from evenbeat.audit") == 0

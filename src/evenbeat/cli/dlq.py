@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
 import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import me, with_app
 from evenbeat.cli.options import DataDir, DryRun, Yes
+from evenbeat.cli.written import read_json
 from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
     DeadLetter,
@@ -121,7 +121,8 @@ def requeue(
     kind: Kind = None,
     signature: Signature = None,
     payload: Annotated[
-        str | None, typer.Option(help="JSON to run one letter with, instead of its own.")
+        str | None,
+        typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
     ] = None,
     note: NoteText = None,
     dry_run: DryRun = False,
@@ -139,7 +140,7 @@ def requeue(
         return
     if ids is None or len(ids) != 1 or dry_run or any((job, kind, signature)):
         raise InvalidInput("--payload", "goes with one letter, and with nothing but a note")
-    letter_id, given = run_id(ids[0]), read_json(payload)
+    letter_id, given = run_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
         lambda eb: eb.dead_letters.requeue(letter_id, Remark(note), payload=given, by=me()),
         data_dir,
@@ -247,13 +248,6 @@ def chosen_by(
         kind=kind,
         signature=signature,
     )
-
-
-def read_json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput("--payload", f"is not JSON: {error}") from None
 
 
 def row_of(letter: DeadLetter) -> tuple[Any, ...]:
