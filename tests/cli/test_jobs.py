@@ -136,6 +136,8 @@ class TestAdd:
             (("--every", "never"), 1, "schedule"),
             (("--priority", "101"), 1, "priority"),
             (("--payload", "{"), 1, "--payload: is not JSON"),
+            (("--payload", '{"n": 123456789012345678901}'), 1, "more than 64 bits"),
+            (("--payload", "NaN"), 1, "--payload: is not JSON"),
             (("--payload", "@missing"), 1, "missing cannot be read"),
             (("-f", "missing"), 1, "missing cannot be read"),
             (("--label", "=x"), 2, "name=value"),

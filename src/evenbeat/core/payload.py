@@ -1,13 +1,28 @@
-"""JSON values: which PostgreSQL can keep and give back unchanged, and which are the same."""
+"""JSON values: read, which PostgreSQL can keep and give back unchanged, which are the same."""
 
+import json
 import math
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from evenbeat.core.errors import InvalidInput
 
 DEEPEST = 64
 # What orjson and JavaScript clients read back exactly ends here.
 LARGEST_INTEGER = 2**63 - 1
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The value as it is written; a ValueError says why there is none."""
+    try:
+        # Not orjson: it makes floats of long integers, and nobody would be told.
+        return json.loads(data, parse_constant=refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """NaN and its like, which are JSON to Python alone."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def is_same(one: Any, other: Any) -> bool:
