@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from evenbeat.control.jobs import Jobs
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import BalanceFigures, Rebalances
 from evenbeat.core.registry import Registry
-from evenbeat.store import nodes
+from evenbeat.store import figures, nodes
 from evenbeat.store.database import Database
 from tests.conftest import START
 from tests.store.given import LEASE, definition
@@ -54,6 +56,20 @@ async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None
             },
         },
     )
+
+
+@pytest.mark.parametrize(
+    ("score", "told"), [(0.5, "uneven: the score is 0.50, below 0.7"), (0.7, "ok")]
+)
+async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
+    ask: Ask, database: Database, score: float, told: str
+) -> None:
+    seen = Score(score, score, peak=8, peak_over_ideal=4.0)
+    await figures.save_balance(database, BalanceFigures(START, seen, (8,) * 24, 8, Rebalances()))
+    status, answer = await ask()
+    assert status == 200
+    shown: dict[str, object] = answer["figures"]  # type: ignore[assignment]
+    assert (shown["distribution"], shown["distribution_score"]) == (told, score)
 
 
 async def test_a_schedule_that_nobody_keeps_is_not_ready(

@@ -72,7 +72,7 @@ async def test_a_real_crontab_comes_in_exactly_and_all_of_it_is_told(
         "not imported": 5,
         "setting": 4,
         "could be an interval": 2,
-        "to review": 3,
+        "to review": 4,
     }
     by_line = {each["line"]: each for each in told["findings"]}
     assert sorted(by_line) == [2, 3, 4, *range(6, 15)]
@@ -82,6 +82,7 @@ async def test_a_real_crontab_comes_in_exactly_and_all_of_it_is_told(
     assert "bad day of the month" in by_line[12]["why"]
     assert "not a field that cron knows" in by_line[13]["why"]
     assert "fewer than five fields" in by_line[14]["why"]
+    assert "Debian's cron ignored it" in by_line[8]["review"][0]
     assert len(by_line[9]["review"]) == 2
 
     made = await stored(database)

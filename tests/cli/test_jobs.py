@@ -128,6 +128,12 @@ class TestAdd:
         changed = await call(*put, "--priority", "4")
         assert (changed.json["id"], changed.json["priority"]) == (first.json["id"], 4)
 
+    async def test_what_the_api_would_warn_of_is_told(self, desk: Desk, call: Call) -> None:
+        crawl = {"kind": "crawl", "url": "https://example.com"}
+        body = crawl | {"interval_minutes": 360, "interval_type": "hours"}
+        said = await call("jobs", "add", "-f", "-", typed=json.dumps(body))
+        assert "Warning: interval_minutes counts hours here" in said.err, said
+
     @pytest.mark.parametrize(
         ("options", "code", "what"),
         [
@@ -136,6 +142,8 @@ class TestAdd:
             (("--every", "never"), 1, "schedule"),
             (("--priority", "101"), 1, "priority"),
             (("--payload", "{"), 1, "--payload: is not JSON"),
+            (("--payload", '{"n": 123456789012345678901}'), 1, "more than 64 bits"),
+            (("--payload", "NaN"), 1, "--payload: is not JSON"),
             (("--payload", "@missing"), 1, "missing cannot be read"),
             (("-f", "missing"), 1, "missing cannot be read"),
             (("--label", "=x"), 2, "name=value"),

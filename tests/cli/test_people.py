@@ -96,7 +96,7 @@ async def test_dead_letters_are_listed_shown_and_seen_to(
         ("dlq", "groups", *JSON),
         ("dlq", "show", letter, *JSON),
         ("dlq", "ack", "--job", "bad", "--dry-run", *JSON),
-        ("dlq", "ack", "--job", "bad", "--owner", "ops", *JSON),
+        ("dlq", "ack", "--job", "bad", "--owner", "ops", "--yes", *JSON),
         ("dlq", "requeue", letter, "--payload", '{"n": 2}', *JSON),
         ("dlq", "list"),
     )
@@ -118,14 +118,14 @@ async def test_letters_are_requeued_and_discarded_by_what_they_have_in_common(
     desk: Desk, letter: str, call: Call
 ) -> None:
     again, shown = call(
-        ("dlq", "requeue", "--signature", "out of order", "--note", "the disk", *JSON),
+        ("dlq", "requeue", "--signature", "out of order", "--note", "the disk", "--yes", *JSON),
         ("dlq", "show", letter),
     )
     assert json.loads(again) == [{"id": letter, "done": "requeue"}]
     assert "the disk" in shown
     bad = await desk.jobs.get(await desk.value("select uid from evenbeat.job where name = 'bad'"))
     await desk.fail(bad)
-    [gone] = call(("dlq", "discard", "--kind", "echo", *JSON))
+    [gone] = call(("dlq", "discard", "--kind", "echo", "-y", *JSON))
     assert [each["done"] for each in json.loads(gone)] == ["discard"]
 
 
@@ -139,6 +139,47 @@ async def test_nothing_is_done_to_letters_that_nobody_named(
     said = refuses(evenbeat("dlq", "requeue", *payload, EVENBEAT_DATABASE_URL=url))
     assert "goes with one letter" in said
     assert await desk.value("select count(*) from evenbeat.audit") == 0
+
+
+async def test_letters_are_asked_about_before_they_end_or_where_nobody_named_them(
+    desk: Desk, letter: str, evenbeat: Command
+) -> None:
+    url = desk.database.url
+    for words in (("discard", letter), ("ack", "--job", "bad"), ("requeue", "--kind", "echo")):
+        ended = evenbeat("dlq", *words, EVENBEAT_DATABASE_URL=url)
+        assert (ended.returncode, ended.stdout.strip()) == (1, ""), words
+        assert "1 dead letter?" in ended.stderr
+    assert await desk.value("select count(*) from evenbeat.audit") == 0
+    agreed = evenbeat("dlq", "discard", letter, typed="y\n", EVENBEAT_DATABASE_URL=url)
+    assert agreed.returncode == 0, agreed
+    assert await desk.value("select ending from evenbeat.dead_letter") is not None
+
+
+async def test_a_letter_that_is_not_there_is_told_and_nothing_is_done_to_others(
+    desk: Desk, letter: str, evenbeat: Command, refuses: Callable[..., str]
+) -> None:
+    url, missing = desk.database.url, str(run_uid(4711))
+    for option in ("--yes", "--dry-run"):
+        ended = evenbeat("dlq", "ack", letter, missing, option, EVENBEAT_DATABASE_URL=url)
+        assert f"no dead letter {missing}" in refuses(ended)
+        assert ended.stdout == ""
+    payload = ("--payload", "123456789012345678901")
+    said = refuses(evenbeat("dlq", "requeue", letter, *payload, EVENBEAT_DATABASE_URL=url))
+    assert "more than 64 bits" in said
+    said = refuses(evenbeat("dlq", "ack", letter, "--job", "x", EVENBEAT_DATABASE_URL=url))
+    assert "not both" in said
+    assert await desk.value("select count(*) from evenbeat.audit") == 0
+
+
+async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
+    desk: Desk, letter: str, evenbeat: Command
+) -> None:
+    url = desk.database.url
+    assert evenbeat("dlq", "ack", letter, EVENBEAT_DATABASE_URL=url).returncode == 0
+    for option in ("--yes", "--dry-run"):
+        ended = evenbeat("dlq", "ack", letter, option, EVENBEAT_DATABASE_URL=url)
+        assert (ended.returncode, "refused: cannot acknowledge" in ended.stdout) == (1, True)
+        assert ended.stderr == "Nothing is done while one refuses.\n"
 
 
 async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -> None:

@@ -33,6 +33,14 @@ def test_fields_stand_below_each_other_and_those_without_a_value_are_left_out(
     assert capsys.readouterr().out == "name      a\npriority  0\n"
 
 
+@pytest.mark.parametrize("text", ["[/etc/x] gone", "[error] boom", "[bold]", ":smile:"])
+def test_a_cell_is_shown_as_it_is_whatever_stands_in_brackets(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.rows(("error",), [(text,)], show.Format.TABLE)
+    assert capsys.readouterr().out.splitlines()[1].rstrip() == text
+
+
 @pytest.mark.parametrize(("number", "shown"), [(0, "0 jobs"), (1, "1 job"), (1234, "1,234 jobs")])
 def test_a_number_of_things(number: int, shown: str) -> None:
     assert show.count(number, "job") == shown

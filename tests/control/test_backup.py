@@ -215,7 +215,7 @@ async def test_a_database_in_use_is_left_alone(
 ) -> None:
     await backup.write(full.url, tmp_path / "all.zip")
     await backup.restore(elsewhere, tmp_path / "all.zip")
-    with pytest.raises(Conflict, match="there are jobs or runs in this database"):
+    with pytest.raises(Conflict, match=r"there are jobs, runs, .* in this database"):
         await backup.restore(elsewhere, tmp_path / "all.zip")
     before = await rows_of(elsewhere)
     await value_of(elsewhere, "delete from evenbeat.run")
@@ -229,6 +229,24 @@ async def test_a_database_in_use_is_left_alone(
     )
     with pytest.raises(Conflict, match="1 nodes are alive on this database"):
         await backup.restore(elsewhere, tmp_path / "all.zip", replaces=True)
+
+
+@pytest.mark.parametrize("table", ["template", "job_group", "audit", "access_token"])
+async def test_a_database_without_jobs_is_in_use_by_what_else_people_made(
+    table: str, full: Database, elsewhere: str, tmp_path: Path
+) -> None:
+    await backup.write(full.url, tmp_path / "all.zip")
+    await backup.restore(elsewhere, tmp_path / "all.zip")
+    others = sorted({*await rows_of(elsewhere)} - {table})
+    connection = await asyncpg.connect(elsewhere)
+    await connection.execute("set session_replication_role = replica")
+    for other in others:
+        await connection.execute(f"delete from evenbeat.{other}")
+    await connection.close()
+    with pytest.raises(Conflict, match="in this database"):
+        await backup.restore(elsewhere, tmp_path / "all.zip")
+    await value_of(elsewhere, f"delete from evenbeat.{table}")
+    await backup.restore(elsewhere, tmp_path / "all.zip")
 
 
 async def test_a_backup_that_fails_halfway_changes_nothing(
@@ -261,6 +279,27 @@ async def test_a_damaged_file_is_told(full: Database, elsewhere: str, tmp_path: 
         await backup.restore(elsewhere, path)
     with pytest.raises(InvalidInput, match="there is no such file"):
         await backup.restore(elsewhere, tmp_path / "nowhere.zip")
+
+
+async def test_a_damaged_or_missing_member_is_told(
+    full: Database, elsewhere: str, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "all.zip", tmp_path / "bad.zip"
+    await backup.write(full.url, good)
+    data = bytearray(good.read_bytes())
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(bad, "w") as target:
+        begins_at = source.getinfo("job.copy").header_offset
+        for name in source.namelist():
+            if name != "job.copy":
+                target.writestr(name, source.read(name))
+    with pytest.raises(InvalidInput, match=r"is not a whole backup: .*job\.copy"):
+        await backup.restore(elsewhere, bad)
+    sizes = (int.from_bytes(data[begins_at + at : begins_at + at + 2], "little") for at in (26, 28))
+    # The first bits of what is packed say how; 3 is no way.
+    data[begins_at + 30 + sum(sizes)] |= 0b110
+    bad.write_bytes(data)
+    with pytest.raises(InvalidInput, match=r"is not a whole backup: .*invalid block type"):
+        await backup.restore(elsewhere, bad)
 
 
 async def test_a_backup_of_a_newer_version_is_refused(

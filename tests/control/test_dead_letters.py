@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from evenbeat.core.dead_letters import (
 )
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.groups import Group
-from evenbeat.core.model import ErrorClass, Job, RunState, State
-from evenbeat.core.outcome import Failed
+from evenbeat.core.model import DECLARED_IN, ErrorClass, Job, RunState, State
+from evenbeat.core.outcome import Failed, HandedBack, Snoozed
 from evenbeat.store import figures, groups
 from tests.conftest import START
 from tests.control.desk import ANN, Desk, due
@@ -74,6 +75,21 @@ async def test_the_runs_of_a_letter_are_those_of_its_beat_alone(desk: Desk, cloc
     for letter in (newest, oldest):
         [run] = await letters_of(desk).runs(letter)
         assert (run.id, run.beat_at, run.state) == (letter.id, letter.beat_at, RunState.FAILED)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_what_was_handed_back_is_no_run_of_a_letter(
+    desk: Desk, clock: Clock, by_hand: bool
+) -> None:
+    job = await desk.add(due("every 1h", policy={"max_attempts": 2}))
+    if by_hand:
+        await desk.jobs.run(job.uid)
+    for outcome in (Failed("first"), HandedBack(), Snoozed(timedelta(minutes=1)), Failed("last")):
+        await desk.finish(job, outcome)
+        await clock.advance(minutes=5)
+    [letter] = (await letters_of(desk).page()).letters
+    runs = await letters_of(desk).runs(letter)
+    assert [run.error for run in runs] == ["last", "first"]
 
 
 async def test_of_a_run_by_hand_as_many_runs_are_told_as_were_tried(desk: Desk) -> None:
@@ -208,7 +224,7 @@ async def test_a_paused_job_runs_once_and_stays_paused(desk: Desk) -> None:
 
 async def test_an_edited_payload_is_a_job_of_its_own(desk: Desk) -> None:
     group = Group("site", max_running=2, job_limit=1)
-    more = {"labels": {"team": "a"}, "priority": 7, "group": group}
+    more = {"labels": {"team": "a", DECLARED_IN: "jobs.py"}, "priority": 7, "group": group}
     job, letter = await bury(desk, "every 1h", name="nightly", payload={"n": 1}, **more)
     done = await letters_of(desk).requeue(letter.id, payload={"n": 2}, by=ANN)
     assert done.requeued_as not in (None, job.uid)
@@ -221,6 +237,14 @@ async def test_an_edited_payload_is_a_job_of_its_own(desk: Desk) -> None:
     assert (await desk.look(job)).definition.payload == {"n": 1}, "the schedule goes on as it was"
     await desk.finish(made)
     assert (await desk.look(made)).pulse.state is State.COMPLETED
+
+
+async def test_a_payload_that_says_true_instead_of_one_is_an_edited_one(desk: Desk) -> None:
+    job, letter = await bury(desk, "every 1h", payload={"dry": 1})
+    done = await letters_of(desk).requeue(letter.id, payload={"dry": True})
+    made = await desk.jobs.get(done.requeued_as)  # type: ignore[arg-type]
+    assert made.uid != job.uid
+    assert made.definition.payload["dry"] is True
 
 
 async def test_a_job_that_was_changed_since_is_not_run_in_the_name_of_the_letter(

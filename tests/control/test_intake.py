@@ -138,6 +138,7 @@ def test_a_dump_that_cannot_be_read_is_refused_with_its_line(dump: str, fault: s
         ({"is_paused": "maybe"}, "is_paused: must be true or false"),
         ({"next_run_at": "soon"}, "next_run_at: "),
         ({"metadata": "{"}, "metadata: is not JSON"),
+        ({"metadata": '{"n": 123456789012345678901}'}, "metadata.n: is an integer"),
         ({"type": "leadership_scrape"}, "url: belongs to jobs of kind crawl"),
         ({"interval_type": "weeks"}, "interval_type: "),
     ],

@@ -53,6 +53,13 @@ async def test_what_is_put_again_is_left_alone(
     assert await versions(database) == (1, 1, 1)
 
 
+async def test_true_is_another_payload_than_one(jobs: Jobs) -> None:
+    await jobs.put(report(payload={"v": [1]}))
+    changed = await jobs.put(report(payload={"v": [True]}))
+    assert changed.version == 2
+    assert (await jobs.get(changed.uid)).definition.payload["v"][0] is True
+
+
 async def test_a_changed_payload_keeps_the_rhythm_and_the_owed_beat(
     jobs: Jobs, database: Database, clock: Clock
 ) -> None:

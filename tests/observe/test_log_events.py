@@ -76,6 +76,16 @@ def fields(line: Line, *names: str) -> list[str]:
     return [line[name] for name in names]
 
 
+async def test_a_beat_is_told_with_where_the_next_one_comes(
+    node: Start, workshop: Workshop, clock: Clock
+) -> None:
+    process = node(EVENBEAT_LOG_FORMAT="json")
+    job = await workshop.add("every 1h phase=20m", kind="crawl", payload={"items": 1})
+    await clock.advance(minutes=20)
+    told = await line_of(process, "Rescheduled job (rhythm preserved)", job)
+    assert fields(told, "level", "old_slot", "new_slot") == ["info", "12:15", "13:15"]
+
+
 @pytest.mark.parametrize("log_format", FORMATS)
 async def test_a_run_that_goes_well_is_told_from_its_start_to_its_end(
     log_format: str, node: Start, workshop: Workshop

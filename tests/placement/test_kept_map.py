@@ -6,11 +6,14 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from evenbeat.config import Settings
 from evenbeat.control.jobs import Jobs
+from evenbeat.core.balance.score import measure
 from evenbeat.core.registry import Registry
 from evenbeat.engine.janitor import Janitor
+from evenbeat.observe import log
 from evenbeat.placement.choice import Placed
 from evenbeat.placement.placement import Placement
 from evenbeat.store import placements
@@ -35,6 +38,17 @@ async def test_a_restart_changes_nothing(yard: Yard) -> None:
     assert await again.placement.place_waiting() == 0
     assert await yard.fetch(ROWS) == before
     assert_same(await yard.placement.ring(), await again.placement.ring())
+
+
+async def test_who_reads_the_map_tells_how_even_it_is(database: Database) -> None:
+    crowded = await open_yard(database, "observe")
+    await crowded.jobs.add_many([timed("every 1h")] * 8)
+    with capture_logs() as lines:
+        ring = await Placement(database).ring()
+    [line] = [line for line in lines if line["event"] == log.MAP_REBUILT]
+    score = round(measure(ring).score, 3)
+    assert (line["job_count"], line["distribution_score"]) == (8, score)
+    assert score < 0.9
 
 
 async def test_several_who_place_at_once_are_as_even_as_one(yard: Yard) -> None:

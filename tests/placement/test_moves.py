@@ -109,6 +109,63 @@ async def test_a_job_can_be_moved_back(yard: Yard) -> None:
     assert after.definition.timetable.next_after(at - MINUTE) == at
 
 
+def day_moved(job: Job, old: tuple[int, datetime], new: tuple[int, datetime]) -> Move:
+    """Hours of phase and beats of a daily job."""
+    return Move(job.id, old[0] * 3600, new[0] * 3600, old[1], new[1], new[1])
+
+
+async def test_a_job_that_is_moved_again_before_it_has_moved_gets_no_other_beat(
+    yard: Yard, clock: Clock
+) -> None:
+    midnight = START.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    observed = await open_yard(yard.database, "observe")
+    await clock.set_to(midnight - 4 * HOUR)
+    job = await observed.make("every 24h")
+    await clock.set_to(midnight)
+    evening, early, later = (midnight + hours * HOUR for hours in (20, 30, 33))
+    assert beat_of(job) == evening
+    await carry_out(yard, day_moved(job, (20, evening), (6, early)))
+    assert beat_of(await yard.look(job)) == early
+    await clock.advance(hours=2)
+    [mapped] = await yard.placement.candidates()
+    assert mapped.candidate.is_moving
+    await carry_out(yard, day_moved(job, (6, early), (9, later)))
+    after = await yard.look(job)
+    assert beat_of(after) == later
+    day = timedelta(days=1)
+    assert after.definition.timetable.next_beats(midnight, 2) == (later, later + day)
+    # Taken back one after the other, it is where it was.
+    await carry_out(yard, day_moved(job, (9, later), (6, early)))
+    assert beat_of(await yard.look(job)) == early
+    await carry_out(yard, day_moved(job, (6, early), (20, evening)))
+    assert beat_of(await yard.look(job)) == evening
+    await yard.true_ring()
+
+
+async def test_a_job_that_is_still_to_move_cannot_move_from_a_later_beat_on(
+    yard: Yard, clock: Clock
+) -> None:
+    job = await yard.make()
+    first = beat_of(job)
+    await carry_out(yard, moved(job, 20 * MINUTE, first + 2 * HOUR))
+    again = moved(await yard.look(job), 5 * MINUTE, first + 3 * HOUR + 20 * MINUTE)
+    with pytest.raises(Conflict, match="gain or lose a beat"):
+        await carry_out(yard, again)
+    await clock.advance(hours=1, minutes=1)
+    [mapped] = await yard.placement.candidates()
+    [skipped] = rebalance([mapped.candidate], await yard.now()).skipped
+    assert skipped.reason == "placement_cooldown"
+
+
+async def test_a_move_beyond_the_end_of_a_job_is_refused(yard: Yard) -> None:
+    ends_at = START + 70 * MINUTE
+    job = await yard.make("every 1h", ends_at=ends_at.isoformat())
+    first = beat_of(job)
+    with pytest.raises(Conflict, match="gain or lose a beat"):
+        await carry_out(yard, moved(job, ends_at - first + MINUTE, first))
+    assert beat_of(await yard.look(job)) == first
+
+
 @pytest.mark.parametrize("change", ["pause", "interval", "phase", "delete"])
 async def test_a_plan_for_a_job_that_has_changed_is_refused_whole(
     yard: Yard, clock: Clock, change: str

@@ -107,6 +107,20 @@ async def test_what_is_due_runs_here_and_so_does_what_follows(evenbeat_kit: Kit)
         assert (await kit.app.verify()).breaches == ()
 
 
+async def test_an_app_that_cannot_begin_is_closed_again(evenbeat_server: Any) -> None:
+    eb = shop()
+
+    @eb.schedule("0 8 * * *", name="x" * 1000)
+    def nightly() -> None: ...
+
+    url = evenbeat_server.new_database()
+    with pytest.raises(InvalidInput, match="name"):
+        async with Kit(eb, url):
+            pytest.fail("it began")
+    assert not eb.is_open
+    evenbeat_server.drop(url)
+
+
 async def test_an_assertion_that_fails_shows_what_is_there(evenbeat_kit: Kit) -> None:
     async with evenbeat_kit as kit:
         with pytest.raises(AssertionError, match=r"a job of kind 'mail'.*no jobs"):

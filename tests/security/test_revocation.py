@@ -247,10 +247,27 @@ class TestCommand:
         assert newest["id"] in call("tokens", "list", "--limit", "1")
         with client_of(address, token) as client:
             assert client.get("/openapi.json").status_code == 200
-        assert newest["id"] in call("tokens", "revoke", newest["id"])
+        assert newest["id"] in call("tokens", "revoke", newest["id"], "--yes")
         assert admin.get(f"{TOKENS}/{newest['id']}").json()["revoked_at"]
-        revoked = json.loads(call("tokens", "revoke", newest["id"], "-o", "json"))
+        revoked = json.loads(call("tokens", "revoke", newest["id"], "-y", "-o", "json"))
         assert revoked["revoked_by"].startswith("cli")
+
+    def test_nothing_is_revoked_before_somebody_agrees(
+        self, admin: httpx.Client, database_url: str, tmp_path: Path
+    ) -> None:
+        made = make(admin)
+        for typed in ("", "n\n"):
+            ended = subprocess.run(
+                [EVENBEAT, "tokens", "revoke", made["id"]],
+                env=server_environ(database_url, tmp_path),
+                cwd=tmp_path,
+                input=typed,
+                capture_output=True,
+                text=True,
+            )
+            assert (ended.returncode, ended.stdout.strip()) == (1, "")
+            assert f"Revoke the token of somebody, {made['id']}?" in ended.stderr
+        assert admin.get(f"{TOKENS}/{made['id']}").json()["revoked_at"] is None
 
     def test_without_a_database_it_is_made_and_said_not_to_be_recorded(
         self, tmp_path: Path, address: str

@@ -112,6 +112,39 @@ async def test_what_only_superusers_may_do_is_denied(shop: Shop) -> None:
     assert run.result == ["42501"] * 10
 
 
+async def test_our_triggers_cannot_be_put_on_other_tables(shop: Shop) -> None:
+    """They have the rights of the engine, and would take another table's rows for ours."""
+    run = await shop.outcome(
+        "create temp table bait (job_id bigint);"
+        + tries(
+            *(
+                "create trigger t after delete on bait for each row"
+                f" execute function evenbeat.{name}()"
+                for name in ("carry_out_sql", "check_sql_job", "show_changed_job")
+            )
+        )
+    )
+    assert run.result == ["42501"] * 3
+
+
+async def test_no_function_with_the_rights_of_the_engine_is_for_everybody(shop: Shop) -> None:
+    rows = await shop.fetch(
+        """
+        select pg_proc.oid::regprocedure::text as name
+        from pg_proc
+        join pg_namespace on pg_namespace.oid = pg_proc.pronamespace
+        cross join lateral aclexplode(
+            coalesce(pg_proc.proacl, acldefault('f', pg_proc.proowner))
+        ) as granted
+        where pg_namespace.nspname in ('evenbeat', 'evenbeat_call', 'metadata')
+          and pg_proc.prosecdef
+          and granted.grantee = 0
+          and pg_proc.proname <> 'clock'
+        """
+    )
+    assert [row["name"] for row in rows] == []
+
+
 async def test_a_guessed_token_ends_no_run(shop: Shop, other_session: asyncpg.Connection) -> None:
     """Its own run, with every token but the right one; and all of it is one transaction."""
     arguments = await shop.value(
@@ -306,6 +339,32 @@ async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop, spi
 async def test_a_function_cannot_give_itself_more_time(shop: Shop) -> None:
     """The server alone ends it: where nobody is left to look at a timer."""
     await shop.function("set statement_timeout = 0; perform pg_sleep(600); return null;")
+    login = SqlLogin(shop.database)
+
+    async def call() -> None:
+        async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:
+            await sql_functions.call(session, "shop.work", {})
+
+    with pytest.raises(StoreUnavailable, match="statement timeout"):
+        await call()
+
+
+async def test_a_trigger_that_waits_for_the_commit_has_no_more_time_either(shop: Shop) -> None:
+    await shop.fetch(
+        """
+        create function shop.wait() returns trigger language plpgsql
+        as 'begin perform pg_sleep(600); return null; end';
+        """
+    )
+    await shop.fetch(
+        """
+        create constraint trigger wait after insert on shop.sale deferrable initially deferred
+        for each row execute function shop.wait()
+        """
+    )
+    await shop.function(
+        "set statement_timeout = 0; insert into shop.sale (note) values ('x'); return null;"
+    )
     login = SqlLogin(shop.database)
 
     async def call() -> None:

@@ -1,15 +1,16 @@
 """`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
 import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, DryRun, Yes
+from evenbeat.cli.written import read_json
 from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
     DeadLetter,
@@ -18,7 +19,7 @@ from evenbeat.core.dead_letters import (
     LetterState,
     Remark,
 )
-from evenbeat.core.errors import InvalidInput
+from evenbeat.core.errors import InvalidInput, NotFound
 from evenbeat.core.ids import run_id, run_uid
 from evenbeat.core.model import Run
 
@@ -33,7 +34,6 @@ State = Annotated[LetterState | None, typer.Option(help="In this state.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
 NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
 Owner = Annotated[str | None, typer.Option(help="Who sees to it.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
 GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
@@ -103,12 +103,15 @@ def ack(
     note: NoteText = None,
     owner: Owner = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Say that you have seen these dead letters."""
+    """Say that you have seen these dead letters; asks first, unless you name them."""
     chosen = chosen_to_act(ids, job, kind, signature)
-    act(LetterAction.ACKNOWLEDGE, chosen, Remark(note, owner), dry_run, data_dir, output)
+    fulfil(
+        Wish(LetterAction.ACKNOWLEDGE, chosen, Remark(note, owner), dry_run, yes), data_dir, output
+    )
 
 
 @app.command()
@@ -118,21 +121,26 @@ def requeue(
     kind: Kind = None,
     signature: Signature = None,
     payload: Annotated[
-        str | None, typer.Option(help="JSON to run one letter with, instead of its own.")
+        str | None,
+        typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
     ] = None,
     note: NoteText = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Run these dead letters again, now: by their own jobs, or by new ones that run once."""
+    """Run these dead letters again, now: by their own jobs, or by new ones that run once.
+
+    Asks first, unless you name them.
+    """
     if payload is None:
         chosen = chosen_to_act(ids, job, kind, signature)
-        act(LetterAction.REQUEUE, chosen, Remark(note), dry_run, data_dir, output)
+        fulfil(Wish(LetterAction.REQUEUE, chosen, Remark(note), dry_run, yes), data_dir, output)
         return
     if ids is None or len(ids) != 1 or dry_run or any((job, kind, signature)):
         raise InvalidInput("--payload", "goes with one letter, and with nothing but a note")
-    letter_id, given = run_id(ids[0]), read_json(payload)
+    letter_id, given = run_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
         lambda eb: eb.dead_letters.requeue(letter_id, Remark(note), payload=given, by=me()),
         data_dir,
@@ -148,26 +156,61 @@ def discard(
     signature: Signature = None,
     note: NoteText = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Do nothing more about these dead letters."""
+    """Do nothing more about these dead letters, for good; asks first."""
     chosen = chosen_to_act(ids, job, kind, signature)
-    act(LetterAction.DISCARD, chosen, Remark(note), dry_run, data_dir, output)
+    fulfil(Wish(LetterAction.DISCARD, chosen, Remark(note), dry_run, yes), data_dir, output)
 
 
-def act(
-    action: LetterAction,
-    chosen: LetterFilter,
-    remark: Remark,
-    dry_run: bool,
-    data_dir: str | None,
-    output: show.Format,
-) -> None:
-    tally = with_app(
-        lambda eb: eb.dead_letters.act(action, chosen, remark, by=me(), dry_run=dry_run), data_dir
-    )
-    show.rows(("id", "done"), outcome_of(tally), output)
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants done, and to which letters: those named, or all that match."""
+
+    action: LetterAction
+    chosen: LetterFilter
+    remark: Remark
+    dry_run: bool
+    yes: bool
+
+    @property
+    def needs_consent(self) -> bool:
+        """To end letters for good, or to touch some that were not named one by one."""
+        is_weighty = self.action is LetterAction.DISCARD or self.chosen.ids is None
+        return is_weighty and not self.yes
+
+    async def look(self, eb: Evenbeat) -> LetterTally:
+        """What would be done, if all that are named are there."""
+        found = await self._act(eb, self.chosen, dry_run=True)
+        there = {*found.changed, *(each.id for each in found.refused)}
+        for missing in sorted((self.chosen.ids or frozenset()) - there):
+            raise NotFound(f"no dead letter {run_uid(missing)}: nothing was done")
+        return found
+
+    async def act(self, eb: Evenbeat, found: LetterTally) -> LetterTally:
+        """Only what was looked at; what comes to match meanwhile was not asked about."""
+        return await self._act(eb, LetterFilter(ids=frozenset(found.changed)), dry_run=False)
+
+    async def _act(self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool) -> LetterTally:
+        return await eb.dead_letters.act(self.action, chosen, self.remark, by=me(), dry_run=dry_run)
+
+
+def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
+    found = with_app(wish.look, data_dir)
+    if wish.dry_run or found.refused or not found.changed:
+        show.rows(("id", "done"), outcome_of(found), output)
+        # As it would end without --dry-run.
+        if found.refused:
+            typer.echo("Nothing is done while one refuses.", err=True)
+            raise typer.Exit(1)
+        return
+    if wish.needs_consent:
+        what = show.count(len(found.changed), "dead letter")
+        typer.confirm(f"{wish.action.capitalize()} {what}?", abort=True, err=True)
+    done = with_app(lambda eb: wish.act(eb, found), data_dir)
+    show.rows(("id", "done"), outcome_of(done), output)
 
 
 def outcome_of(tally: LetterTally) -> list[tuple[Any, str]]:
@@ -183,6 +226,8 @@ def chosen_to_act(
 ) -> LetterFilter:
     """Those that are named; or of those that match, the ones that nobody has acknowledged."""
     if ids:
+        if any((job, kind, signature)):
+            raise InvalidInput("letters", "name them, or choose them by options: not both")
         return chosen_by(ids, job, kind, signature, None)
     if not any((job, kind, signature)):
         raise InvalidInput("letters", "name them, or choose them by --job, --kind or --signature")
@@ -203,13 +248,6 @@ def chosen_by(
         kind=kind,
         signature=signature,
     )
-
-
-def read_json(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput("--payload", f"is not JSON: {error}") from None
 
 
 def row_of(letter: DeadLetter) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, following, show
 from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, DryRun, Yes
 from evenbeat.control.actions import Tally
 from evenbeat.core.filters import Filter
 from evenbeat.core.lifecycle import Action
@@ -17,11 +17,9 @@ from evenbeat.core.lifecycle import Action
 All = Annotated[
     bool, typer.Option("--all", help="All that match the other options; alone, every job.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 SkipRefused = Annotated[
     bool, typer.Option("--skip-refused", help="Leave out jobs that do not allow it now.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 DONE = {
     Action.RUN: "Asked to run",

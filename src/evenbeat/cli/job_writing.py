@@ -133,6 +133,8 @@ def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
         what = f"There is {name} ({job.uid})"
     typer.echo(f"{what}: {words}.")
     typer.echo(f"Next run: {show.moment(job.pulse.due_at, now) or 'none'}")
+    for warning in JobOut.from_core(job, now).warnings:
+        typer.echo(f"Warning: {warning}", err=True)
 
 
 def edit(

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from evenbeat.config import Settings
 from evenbeat.core.durations import coarse, format_duration
@@ -44,7 +45,8 @@ def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) 
         return
     table = Table(*names, box=None, pad_edge=False, header_style="bold")
     for row in values:
-        table.add_row(*(plain(cell) for cell in row))
+        # As text: what stands in brackets would be taken for markup.
+        table.add_row(*(Text(plain(cell)) for cell in row))
     # One line a row where programs read it: only a terminal has an edge to fold at.
     console = Console()
     (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)

@@ -11,7 +11,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import show, written
 from evenbeat.cli.job_writing import tell_added
 from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, Yes
 from evenbeat.cli.user_app import find_app
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.model import Job
@@ -20,7 +20,6 @@ from evenbeat.core.templates import Template
 app = typer.Typer(help="Jobs with blanks, to make jobs of.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The template's name.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 COLUMNS = ("name", "description", "parameters", "updated_at")
 
 

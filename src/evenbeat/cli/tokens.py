@@ -10,7 +10,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import check_schema, whoami, with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, Yes
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
 from evenbeat.core.access import LIFETIME, Role
@@ -73,10 +73,14 @@ def list_tokens(
 @app.command()
 def revoke(
     token_id: Annotated[UUID, typer.Argument(help="As `evenbeat tokens list` shows it.")],
+    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Revoke a token: it opens nothing any more, within seconds on every process."""
+    """Revoke a token: it opens nothing any more, within seconds on every process. Asks first."""
+    if not yes:
+        found = with_app(lambda eb: eb.tokens.get(token_id), data_dir)
+        typer.confirm(f"Revoke the token of {found.name}, {found.id}?", abort=True, err=True)
     revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=whoami()), data_dir)
     if output is show.Format.JSON:
         show.json({column: getattr(revoked, column) for column in COLUMNS})

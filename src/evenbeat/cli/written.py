@@ -6,13 +6,13 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import orjson
 import typer
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from evenbeat.cli.chosen import read_labels
 from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.payload import parse_json
 from evenbeat.web.problems import field_error
 
 Kind = Annotated[str | None, typer.Option(help="Which handler runs it, as in http or echo.")]
@@ -111,8 +111,8 @@ def read_file(file: str, option: str) -> Any:
 
 def parse(data: bytes, option: str) -> Any:
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        return parse_json(data)
+    except ValueError as error:
         raise InvalidInput(option, f"is not JSON: {error}") from None
 
 

@@ -24,6 +24,7 @@ from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from evenbeat.core.ids import new_job_uid, new_job_uids
 from evenbeat.core.model import Definition, Job, State
+from evenbeat.core.payload import is_same
 from evenbeat.core.registry import Registry
 from evenbeat.observe import log
 from evenbeat.store import clock, groups, jobs, newborns, nodes, sql_functions
@@ -168,7 +169,8 @@ class Admission:
         """Whether the job would stay as it is, its rhythm included."""
         now = await self._watch.now()
         timetable = planning.keep_rhythm(seeded(definition), job.definition.timetable, now)
-        return as_stored(definition, timetable) == job.definition
+        wanted = as_stored(definition, timetable)
+        return wanted == job.definition and is_same(wanted.payload, job.definition.payload)
 
     async def _prepare(
         self, definitions: Sequence[Definition], connection: Any = None

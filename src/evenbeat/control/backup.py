@@ -3,6 +3,7 @@
 import contextlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -113,7 +114,8 @@ async def restore(
             return found
     except FileNotFoundError:
         raise InvalidInput(str(path), "cannot be read: there is no such file") from None
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+        # Its frame, what is packed in it, where that ends, or a member that is missing.
         raise InvalidInput(str(path), f"is not a whole backup: {error}") from None
 
 

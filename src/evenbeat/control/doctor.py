@@ -84,7 +84,9 @@ def kinds_and_letters(seen: Figures) -> Iterator[Finding]:
     if seen.open_dead_letters:
         age = rounded(seen.oldest_dead_letter)
         what = f"{seen.open_dead_letters} are not acknowledged, the oldest for {age}"
-        yield Finding("dead letters", what, "see why these beats failed; acknowledge or retry them")
+        yield Finding(
+            "dead letters", what, "see why these beats failed; requeue or acknowledge them"
+        )
 
 
 def server(seen: DatabaseFigures, settings: Settings) -> Iterator[Finding]:

@@ -34,14 +34,20 @@ class History:
         self._database = database
 
     async def of_job(
-        self, uid: UUID, *, limit: int = 50, offset: int = 0, with_skipped: bool = True
+        self,
+        uid: UUID,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        with_skipped: bool = True,
+        with_returned: bool = True,
     ) -> Page:
-        """Of a deleted job too: its history stays. Beats that were not run are rows of it."""
+        """Of a deleted job too: its history stays. Beats that were not run are rows of it, and so
+        are runs that were handed back or snoozed: `with_returned`."""
         job_id = await jobs.id_of(self._database, uid)
-        found = await runs.page(
-            self._database, job_id, uid, limit=limit, offset=offset, with_skipped=with_skipped
-        )
-        total = await runs.count(self._database, job_id, with_skipped=with_skipped)
+        kept = {"with_skipped": with_skipped, "with_returned": with_returned}
+        found = await runs.page(self._database, job_id, uid, limit=limit, offset=offset, **kept)
+        total = await runs.count(self._database, job_id, **kept)
         return Page(found, total)
 
     def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:

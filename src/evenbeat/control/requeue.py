@@ -21,6 +21,7 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.filters import Filter
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import State
+from evenbeat.core.payload import is_same
 from evenbeat.store import actions as store_actions
 from evenbeat.store import jobs as store_jobs
 from evenbeat.store.database import Database, Session
@@ -88,7 +89,8 @@ def is_as_it_was(job: Standing, wanted: Requeued) -> bool:
     """Whether the job would do once more what the letter asks for."""
     if job.definition is None or job.pulse.state is State.CANCELLED:
         return False
-    return job.definition.payload == wanted.payload and job.definition.kind == wanted.letter.kind
+    is_same_kind = job.definition.kind == wanted.letter.kind
+    return is_same_kind and is_same(job.definition.payload, wanted.payload)
 
 
 async def carry_out(session: Session, jobs: Jobs, planned: Plan, *, by: Actor) -> Rerun:

@@ -30,6 +30,7 @@ _SECRET = re.compile(r"PASS|SECRET|TOKEN|API_?KEY|CREDENTIAL", re.IGNORECASE)
 _REMARKS_ON_SETTINGS = {
     "MAILTO": "output is kept with its run, and not mailed",
     "MAILFROM": "output is kept with its run, and not mailed",
+    "CRON_TZ": "the lines below it are read in this zone; Debian's cron ignored it, cronie did not",
     "RANDOM_DELAY": "beats are not delayed by chance; H in a schedule spreads them",
     "START_HOURS_RANGE": "is anacron's, and not looked at",
 }

@@ -1,13 +1,40 @@
-"""Which JSON values may be stored: those PostgreSQL can keep and give back unchanged."""
+"""JSON values: read, which PostgreSQL can keep and give back unchanged, which are the same."""
 
+import json
 import math
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from evenbeat.core.errors import InvalidInput
 
 DEEPEST = 64
 # What orjson and JavaScript clients read back exactly ends here.
 LARGEST_INTEGER = 2**63 - 1
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The value as it is written; a ValueError says why there is none."""
+    try:
+        # Not orjson: it makes floats of long integers, and nobody would be told.
+        return json.loads(data, parse_constant=refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """NaN and its like, which are JSON to Python alone."""
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """As JSON has it, where true is not 1: to Python they are equal."""
+    if one != other:
+        return False
+    if isinstance(one, dict):
+        mine, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return all(is_same(mine[key], theirs[key]) for key in mine)
+    if isinstance(one, list):
+        return all(map(is_same, cast("list[Any]", one), cast("list[Any]", other)))
+    return (type(one) is bool) is (type(other) is bool)
 
 
 def check_json(value: Any, field: str) -> None:

@@ -25,23 +25,30 @@ class Place:
 
     Of an interval, `phase` is its phase; of any other schedule, how long after the instants that it
     names the job beats. Beats before `until` are still those of the phase `before`: the one at
-    `until` is the first that moves.
+    `until` is the first that moves: to the nearest beat of the new phase, or to `then` where it was
+    moved again before it came.
     """
 
     phase: timedelta
     before: timedelta | None = None
     until: datetime | None = None
+    then: datetime | None = None
 
     def __post_init__(self) -> None:
         if (self.before is None) != (self.until is None):
             raise InvalidInput(FIELD, "has both before and until, or neither")
-        if self.until is not None:
-            object.__setattr__(self, "until", check_instant(self.until, f"{FIELD}.until"))
+        if self.then is not None and self.until is None:
+            raise InvalidInput(FIELD, "has then only with until")
+        for name in ("until", "then"):
+            if (instant := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_instant(instant, f"{FIELD}.{name}"))
 
     def since(self, schedule: Schedule) -> datetime:
         """When the beat comes that would have come at `until`."""
         if self.before is None or self.until is None:
             return FIRST_INSTANT
+        if self.then is not None:
+            return self.then
         shift = self.phase - self.before
         if isinstance(schedule, Every):
             # The nearest beat of the new phase: half an interval away at most.
@@ -54,6 +61,8 @@ class Place:
         if self.before is not None and self.until is not None:
             written["before"] = format_duration(self.before)
             written["until"] = format_instant(self.until)
+        if self.then is not None:
+            written["then"] = format_instant(self.then)
         return written
 
     @classmethod
@@ -61,11 +70,12 @@ class Place:
         if not isinstance(value, dict):
             raise InvalidInput(FIELD, "must be an object with a phase")
         given = cast("dict[str, Any]", value)
-        before, until = given.get("before"), given.get("until")
+        before, until, then = given.get("before"), given.get("until"), given.get("then")
         return cls(
             parse_duration(given.get("phase"), f"{FIELD}.phase", EXACT),
             None if before is None else parse_duration(before, f"{FIELD}.before", EXACT),
             None if until is None else read_instant(until, f"{FIELD}.until"),
+            None if then is None else read_instant(then, f"{FIELD}.then"),
         )
 
 

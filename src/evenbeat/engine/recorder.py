@@ -5,10 +5,12 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import asyncpg
 
 from evenbeat.core.acceptance import in_words
+from evenbeat.core.balance.model import slot_of
 from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import ErrorClass, RunState
@@ -232,6 +234,17 @@ def tell_all(batch: Sequence[Settled], run_ids: Collection[int], now: datetime) 
             tell(settled, now, was_ours=was_ours)
 
 
+def tell_rhythm(uid: UUID | None, beat_at: datetime | None, next_beat_at: datetime | None) -> None:
+    """Where in the day the next beat of a job comes."""
+    if beat_at is not None and next_beat_at is not None:
+        log.get_logger().info(
+            log.JOB_RESCHEDULED,
+            job_id=str(uid),
+            old_slot=f"{slot_of(beat_at):%H:%M}",
+            new_slot=f"{slot_of(next_beat_at):%H:%M}",
+        )
+
+
 def tell(settled: Settled, now: datetime, *, was_ours: bool) -> None:
     held, verdict = settled.claimed, settled.verdict
     logger = log.get_logger().bind(
@@ -244,6 +257,7 @@ def tell(settled: Settled, now: datetime, *, was_ours: bool) -> None:
         logger.warning(log.RUN_FENCED)
     elif verdict.run_state is RunState.COMPLETED:
         logger.info(log.JOB_COMPLETED, items_crawled=verdict.items_crawled)
+        tell_rhythm(held.uid, held.run.beat_at, verdict.next_beat_at)
     elif verdict.run_state is RunState.FAILED:
         if verdict.error_class is ErrorClass.LOST:
             age = timedelta(seconds=(now - held.run.started_at) // timedelta(seconds=1))

@@ -125,18 +125,39 @@ def carry_out(job: Standing, move: Move, now: datetime) -> Placing:
         raise Conflict(f"job {job.uid} has changed since the plan was made; make another")
     if min(move.old_next_at, move.new_next_at) <= now:
         raise Conflict("the plan is too old: its first beats have come; make another")
-    timetable = moved(was, move)
+    timetable = moved(was, move, now)
+    if timetable is None or not is_only_move(was, timetable, move, now):
+        raise Conflict(f"job {job.uid} would gain or lose a beat by this; make another plan")
     return Placing(
         job, Footprint.of(timetable, job.cost), timetable, cursor_after(job, timetable, move, now)
     )
 
 
-def moved(was: Timetable, move: Move) -> Timetable:
-    """A move that leads back to where the job has not left yet is no move: it calls one off."""
+def moved(was: Timetable, move: Move, now: datetime) -> Timetable | None:
+    """A move that leads back to where the job has not left yet is no move: it calls one off.
+
+    One that is still to come keeps its beats until then, and leads elsewhere. None: another of its
+    beats is to move, and a place cannot tell of two moves.
+    """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
-    if place is not None and (place.before, place.until) == (phase, move.new_next_at):
+    if place is None or place.until is None:
+        return was.moved(phase, move.old_next_at)
+    if (place.before, place.until) == (phase, move.new_next_at):
         return was.placed(phase)
-    return was.moved(phase, move.old_next_at)
+    since = place.since(was.schedule)
+    if since > now and since == move.old_next_at:
+        return replace(was, place=replace(place, phase=phase, then=move.new_next_at))
+    return None if min(place.until, since) > now else was.moved(phase, move.old_next_at)
+
+
+def is_only_move(was: Timetable, timetable: Timetable, move: Move, now: datetime) -> bool:
+    """Whether the next beat is the one before or, if that is the one that moves, where it goes."""
+    if was.window is not None:
+        # The plan has looked for a beat that the window allows.
+        return True
+    before = was.next_after(now)
+    is_earlier = before is not None and before < move.old_next_at
+    return timetable.next_after(now) == (before if is_earlier else move.new_next_at)
 
 
 def cursor_after(job: Standing, timetable: Timetable, move: Move, now: datetime) -> datetime | None:

@@ -9,7 +9,7 @@ from functools import partial
 from uuid import UUID
 
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.balance.model import SLOT_S, Move, instant_of, seconds_of
+from evenbeat.core.balance.model import SLOT_S, Move, seconds_of, slot_of
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict
 from evenbeat.core.schedules.clockwork.instants import format_instant
@@ -217,10 +217,6 @@ def placed_from(placing: Placing, ring: LoadRing, now: datetime) -> Placed | Non
     place = (seconds_of(next_at) - ring.start_s) // SLOT_S
     load = int(ring.slot[place]) if place < len(ring.slot) else 0
     return Placed(job.uid, timetable, next_at, now, job.is_new, load)
-
-
-def slot_of(instant: datetime) -> datetime:
-    return instant_of(start_of(instant))
 
 
 def is_as(job: Standing, expected: Footprint | None) -> bool:

@@ -126,13 +126,21 @@ async def make_room(connection: Any, session: Session, *, replaces: bool) -> Non
         alive = await nodes.count_live(session)
         if alive:
             raise Conflict(f"{alive} nodes are alive on this database: stop them first")
-        if await session.fetch_value(SQL["is_used"]) and not replaces:
-            raise Conflict(
-                "there are jobs or runs in this database: restore into an empty one, or say"
-                " --replace to lose what is here"
-            )
+        if not replaces:
+            # An older schema has not every table that is asked about; what is refused is undone.
+            await migrate.apply_all(connection, session)
+            status = await migrate.read_status(session)
+            await refuse_used(session)
     for _ in status.applied:
         await migrate.undo_last(connection, session)
+
+
+async def refuse_used(session: Session) -> None:
+    if await session.fetch_value(SQL["is_used"]):
+        raise Conflict(
+            "there are jobs, runs, groups, templates, tokens or an audit in this database: restore"
+            " into an empty one, or say --replace to lose what is here"
+        )
 
 
 async def copy_in(connection: Any, table: Table, source: Callable[[str], IO[bytes]]) -> None:

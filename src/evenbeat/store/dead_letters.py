@@ -1,6 +1,7 @@
 """Dead letters: written by completion, and read, acknowledged and ended by people."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from evenbeat.core.dead_letters import (
 )
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.ids import run_uid
-from evenbeat.core.model import Definition, ErrorClass, Run
+from evenbeat.core.model import DECLARED_IN, Definition, ErrorClass, Run
 from evenbeat.store import definitions
 from evenbeat.store.database import Session
 from evenbeat.store.jobs import NONSENSE
@@ -146,12 +147,15 @@ def definition_of(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) ->
         "wording": {},
     }
     try:
-        return definitions.from_row({**terms, **row})
+        made = definitions.from_row({**terms, **row})
     except NONSENSE as error:
         raise Conflict(
             f"dead letter {run_uid(letter.id)} cannot be requeued, since what its job said cannot"
             f" be read: {type(error).__name__}: {error}; add a job instead"
         ) from None
+    # No code declares this one: with the label, people would be told of it at every start.
+    labels = {key: value for key, value in made.labels.items() if key != DECLARED_IN}
+    return replace(made, labels=labels)
 
 
 def conditions(chosen: LetterFilter) -> dict[str, Any]:

@@ -290,5 +290,6 @@ def mapped_from(row: asyncpg.Record, start_s: int) -> Mapped | None:
         row["next_beat_at"],
         row["placed_at"],
         row["is_running"],
+        row["is_moving"],
     )
     return Mapped(row["uid"], row["name"], footprint, candidate)

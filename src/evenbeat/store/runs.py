@@ -49,15 +49,25 @@ async def page(
     limit: int,
     offset: int,
     with_skipped: bool = True,
+    with_returned: bool = True,
 ) -> list[Run]:
     rows = await session.fetch(
-        SQL["page"], job_id=job_id, limit=limit, offset=offset, with_skipped=with_skipped
+        SQL["page"],
+        job_id=job_id,
+        limit=limit,
+        offset=offset,
+        with_skipped=with_skipped,
+        with_returned=with_returned,
     )
     return [run_from(row, job_uid) for row in rows]
 
 
-async def count(session: Session, job_id: int, *, with_skipped: bool = True) -> int:
-    return await session.fetch_value(SQL["count"], job_id=job_id, with_skipped=with_skipped)
+async def count(
+    session: Session, job_id: int, *, with_skipped: bool = True, with_returned: bool = True
+) -> int:
+    return await session.fetch_value(
+        SQL["count"], job_id=job_id, with_skipped=with_skipped, with_returned=with_returned
+    )
 
 
 async def by_id(session: Session, run_id: int) -> Run:

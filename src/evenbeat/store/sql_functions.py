@@ -53,6 +53,8 @@ async def faults(session: Session, calls: Sequence[Call]) -> Faults:
 async def call(session: Session, function: str, arguments: Any) -> str | None:
     """What the function returns, as JSON; its errors come as the driver raises them."""
     answer = await session.fetch_value(SQL["call"], function=function, arguments=arguments)
+    # What it has set for itself ends here, so that its deferred triggers have no more time than it.
+    await session.execute(SQL["forget_settings"])
     await session.execute(SQL["fire_deferred_triggers"])
     return answer
 

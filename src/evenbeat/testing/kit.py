@@ -37,7 +37,12 @@ class Kit:
 
     async def __aenter__(self) -> Self:
         self._take_over()
-        return await self._begin()
+        try:
+            return await self._begin()
+        except BaseException:
+            # Nobody leaves what was never entered.
+            await self._close()
+            raise
 
     async def __aexit__(
         self,
@@ -45,16 +50,15 @@ class Kit:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        await self._end()
-        await self.app.close()
+        await self._close()
 
     @contextlib.contextmanager
     def through(self, portal: Portal) -> Generator[Any]:
         """The same without await, for programs that reach the app through this portal."""
         self._take_over()
         with portal:
-            portal.call(self._begin)
             try:
+                portal.call(self._begin)
                 yield Waiting(portal, lambda: self)
             finally:
                 portal.call(self._end)
@@ -139,6 +143,10 @@ class Kit:
         self._clock = Clock(self.app.database, self._node, self._starts_at)
         await self.app.prepare()
         return self
+
+    async def _close(self) -> None:
+        await self._end()
+        await self.app.close()
 
     async def _end(self) -> None:
         node, self._node = self._node, None

@@ -48,7 +48,9 @@ async def test_placements_are_in_the_metrics_and_in_the_log(
     [placed] = [line for line in lines_of(servers("on"), "Placed new job") if job["id"] in line]
     assert "slot=" in placed
     assert "load=" in placed
-    assert "job_count=" in lines_of(servers("on"), "Bucket map rebuilt")[0]
+    rebuilt = lines_of(servers("on"), "Bucket map rebuilt")[0]
+    assert "job_count=" in rebuilt
+    assert "distribution_score=" in rebuilt
 
 
 async def test_a_rebalance_is_in_the_metrics_and_in_the_log(

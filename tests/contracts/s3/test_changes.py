@@ -19,6 +19,7 @@ from evenbeat.engine.planner import Planner
 from evenbeat.placement.placement import Placement
 from tests.conftest import START
 from tests.contracts.s3.integrator import Integrator
+from tests.support.databases import Clock
 
 # Every sort of pulse, as the engine may leave it. The clock stands at START.
 BEFORE, AFTER = START - timedelta(minutes=90), START + timedelta(minutes=30)
@@ -171,3 +172,24 @@ async def test_both_faces_at_once_never_wait_for_each_other_in_a_circle(me: Inte
 
     await asyncio.gather(by_hand_of_sql(), by_api())
     assert (await me.pulse())["version"] > 40
+
+
+async def test_an_id_is_given_once_and_for_all(me: Integrator) -> None:
+    await me.register()
+    with pytest.raises(asyncpg.CheckViolationError, match="once and for all"):
+        await me.sql.execute("update metadata.scheduled_jobs set id = id + 1")
+
+
+async def test_a_new_description_is_a_change_and_the_same_one_is_none(
+    me: Integrator, clock: Clock
+) -> None:
+    await me.register()
+    made = (await me.row() or {})["updated_at"]
+    await clock.advance(minutes=1)
+    describe = "update metadata.scheduled_jobs set description = 'why it is there'"
+    await me.sql.execute(describe)
+    changed = (await me.row() or {})["updated_at"]
+    assert changed == clock.now > made
+    await clock.advance(minutes=1)
+    await me.sql.execute(describe)
+    assert (await me.row() or {})["updated_at"] == changed

@@ -73,6 +73,58 @@ async def test_a_function_that_says_nothing_of_success_has_succeeded(
     assert (run["success"], run["message"]) == (True, None)
 
 
+async def test_a_text_is_no_failure_by_hand_or_on_schedule(me: Integrator) -> None:
+    await me.register()
+    await me.function("""return '{"success": "false"}';""")
+    assert (await me.trigger())["job_success"] is True
+
+
+async def test_an_assertion_that_fails_is_the_function_s_error_too(me: Integrator) -> None:
+    await me.register()
+    await me.function("assert false, 'not so'; return null;")
+    answer = await me.trigger()
+    assert (answer["success"], answer["error"]) == (False, "not so")
+
+
+async def test_a_function_waits_for_locks_as_long_as_on_schedule(me: Integrator) -> None:
+    await me.register()
+    await me.function("return to_jsonb(current_setting('lock_timeout'));")
+    assert (await me.trigger())["result"] == "30s"
+
+
+async def test_a_job_that_works_again_has_failed_no_more(me: Integrator) -> None:
+    await me.register()
+    await me.plan()
+    await me.fetch("update evenbeat.pulse set state = 'f', failure_streak = 3")
+    await me.function("raise exception 'still not';")
+    await me.trigger()
+    failed = "select state::text, failure_streak from evenbeat.pulse"
+    assert [tuple(row) for row in await me.fetch(failed)] == [("f", 3)]
+    await me.function("return null;")
+    await me.trigger()
+    assert [tuple(row) for row in await me.fetch(failed)] == [("s", 0)]
+
+
+async def test_secrets_are_filled_in_by_nodes_alone(me: Integrator) -> None:
+    await me.register()
+    await me.fetch(
+        """update evenbeat.job set payload = payload || '{"arguments": {"a": {"secret": "x"}}}'"""
+    )
+    with pytest.raises(asyncpg.RaiseError, match="refer to secrets"):
+        await me.trigger()
+
+
+async def test_what_waits_is_for_the_beat_to_come(me: Integrator) -> None:
+    await me.register("0 3 * * *")
+    await me.plan()
+    waiting = """
+        select (args ->> 'scheduled_for')::timestamptz = scheduled_at
+        from metadata.river_job where state = 'scheduled'
+    """
+    await me.fetch("update evenbeat.pulse set beat_at = next_beat_at - interval '1 day'")
+    assert await me.sql.fetchval(waiting) is True
+
+
 async def test_the_duration_is_that_of_the_function(me: Integrator) -> None:
     await me.register()
     await me.function("perform pg_sleep(0.12); return null;")

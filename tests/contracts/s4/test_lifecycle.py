@@ -7,6 +7,7 @@ import pytest
 
 from tests.contracts.s4.talking import UNKNOWN, Client, instant, invalid_fields, problem_of
 from tests.support.databases import Clock
+from tests.support.waiting import eventually
 
 JOBS = "/api/v1/jobs"
 REFUSED = "ConnectionError: connection refused"
@@ -42,6 +43,21 @@ async def test_a_task_that_runs_is_running_and_its_attempt_is_started(
     await tasks.becomes(task["id"], "CANCELED")
     [attempt] = await tasks.attempts(task["id"])
     assert (attempt["status"], attempt["finishedAt"] is None) == ("CANCELED", False)
+
+
+async def test_a_run_that_was_put_off_is_no_attempt(tasks: Client, clock: Clock) -> None:
+    task = await tasks.created(type="puts_off", runAt=clock.now.isoformat())
+    again_at = clock.now + timedelta(minutes=1)
+
+    async def is_put_off() -> bool:
+        return instant((await tasks.task(task["id"]))["runAt"]) == again_at
+
+    await eventually(is_put_off)
+    assert await tasks.attempts(task["id"]) == []
+    await clock.set_to(again_at)
+    await tasks.becomes(task["id"], "DONE")
+    [attempt] = await tasks.attempts(task["id"])
+    assert (attempt["attempt"], attempt["status"]) == (1, "SUCCESS")
 
 
 async def test_a_failure_is_tried_again_after_attempt_times_five_seconds_until_none_is_left(

@@ -3,14 +3,17 @@
 import asyncio
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from evenbeat.app import Evenbeat
 from evenbeat.core.handler import RunContext
+from evenbeat.core.outcome import Snoozed
 
 eb = Evenbeat()
 ALWAYS = 1000
+put_off: set[Any] = set()
 
 
 @eb.handler("fails")
@@ -24,6 +27,15 @@ async def fails(payload: dict[str, Any], context: RunContext) -> None:
 async def hangs() -> None:
     """Until it is stopped."""
     await asyncio.Event().wait()
+
+
+@eb.handler("puts_off")
+async def puts_off(context: RunContext) -> Snoozed | None:
+    """Works only the second time it is asked."""
+    if context.job_uid in put_off:
+        return None
+    put_off.add(context.job_uid)
+    return Snoozed(timedelta(minutes=1))
 
 
 @eb.handler("kills")

@@ -115,7 +115,7 @@ async def get_task(task_id: Id, app: App, form: Form = "json") -> Response:
 @router.get("/{id}/runs", dependencies=VIEWER, responses={200: {"model": list[AttemptOut]}})
 async def list_attempts(task_id: Id, app: App) -> Response:
     """Every attempt at a task, the first one first; of very many, the last hundred."""
-    page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False)
+    page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False, with_returned=False)
     return listed([attempt_of(run) for run in reversed(page.runs)], page.total)
 
 

@@ -38,6 +38,11 @@ def instant_of(seconds: int) -> datetime:
     return EPOCH + timedelta(seconds=int(seconds))
 
 
+def slot_of(instant: datetime) -> datetime:
+    """The beginning of its quarter of an hour."""
+    return instant_of(seconds_of(instant) // SLOT_S * SLOT_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """What one job asks of the coming week.
@@ -142,6 +147,8 @@ class Candidate:
     next_beat_at: datetime | None = None
     last_placed_at: datetime | None = None
     is_running: bool = False
+    # It was moved, and still beats where it did before.
+    is_moving: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,9 @@ def _reason(candidate: Candidate, now: datetime, guard: Guard) -> Reason | None:
         return Reason.PROTECTED
     if placed_at is not None and now - placed_at < guard.cooldown:
         return Reason.COOLING
+    # It would move from a later beat on than it does already.
+    if candidate.is_moving and _period_s(load) <= guard.short_s:
+        return Reason.COOLING
     return None
 
 

@@ -343,6 +343,12 @@ declare
     is_new constant boolean := tg_op = 'INSERT';
     fault text;
 begin
+    if not is_new and new.id <> old.id then
+        raise exception 'id: is given once and for all' using errcode = 'check_violation';
+    end if;
+    if not is_new and new is distinct from old then
+        new.updated_at := evenbeat.clock();
+    end if;
     if exists (
         select from evenbeat.sql_shown
         where (job_id, name, function, schedule, timezone, enabled)
@@ -350,12 +356,7 @@ begin
     ) and (is_new or new.function_name in (old.function_name, new.function)) then
         return new;
     end if;
-    if not is_new then
-        new.updated_at := evenbeat.clock();
-        if new.id <> old.id then
-            raise exception 'id: is given once and for all' using errcode = 'check_violation';
-        end if;
-    elsif new.job_id is null then
+    if is_new and new.job_id is null then
         new.job_id := nextval('evenbeat.job_id_seq');
     end if;
     if btrim(new.name) = '' then
@@ -737,6 +738,8 @@ create function evenbeat_call.call_function(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+-- As on schedule; its caller waits for other things, and not so long.
+set lock_timeout = '30s'
 as $$
 begin
     outcome := evenbeat.call_function(function, arguments);
@@ -746,7 +749,8 @@ begin
     if pg_catalog.textne(pg_catalog.current_setting('search_path'), 'pg_catalog, pg_temp') then
         raise exception 'the function changes search_path for the whole session: write set local';
     end if;
-exception when others then
+-- "Others" are not quite all: what an assertion of the function says is its error as well.
+exception when others or assert_failure then
     outcome := null;
     error := sqlerrm;
 end
@@ -789,6 +793,13 @@ begin
     from evenbeat.job
     where job.id = meant
       and job.deleted_at is null;
+    if payload is null then
+        raise exception 'Scheduled job not found: %', job_name;
+    end if;
+    if jsonb_path_exists(payload -> 'arguments', '$.** ? (exists (@.secret))') then
+        raise exception 'the arguments of % refer to secrets, which only a node can fill in', job_name
+            using hint = 'Run it through the API or by `evenbeat jobs run`.';
+    end if;
     if (
         select pg_has_role(pg_proc.proowner, current_user, 'member')
         from pg_proc
@@ -800,7 +811,7 @@ begin
     end if;
     called := evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments');
     is_good := called.error is null
-        and lower(called.outcome ->> 'success') is distinct from 'false';
+        and called.outcome -> 'success' is distinct from 'false'::jsonb;
     ms := round(1000 * extract(epoch from clock_timestamp() - began));
     insert into evenbeat.run (
         id, job_id, number, state, cause, attempt, started_at, finished_at, duration_ms,
@@ -820,7 +831,13 @@ begin
         started_at = started,
         node_id = null,
         completed_count = pulse.completed_count + is_good::integer,
-        failed_count = pulse.failed_count + (not is_good)::integer
+        failed_count = pulse.failed_count + (not is_good)::integer,
+        -- What works again has failed no more, whoever has tried it.
+        failure_streak = case when is_good then 0 else pulse.failure_streak end,
+        state = case
+            when is_good and pulse.state = 'f' and pulse.next_beat_at is not null then 's'
+            else pulse.state
+        end
     where pulse.id = meant;
     return jsonb_build_object(
         'success', called.error is null, 'run_id', new_run, 'job_name', job_name,
@@ -964,7 +981,12 @@ cross join lateral (
       and run_all.state <> 'k'
     union all
     select
-        -sql_job.id, coalesce(pulse.beat_at, pulse.next_beat_at),
+        -sql_job.id,
+        case pulse.due_at
+            when pulse.manual_at then null
+            when pulse.retry_at then pulse.beat_at
+            else pulse.next_beat_at
+        end,
         case when pulse.manual_at = pulse.due_at then 'manual' else 'scheduler' end,
         case
             when pulse.due_at <= evenbeat.clock() then 'available'
@@ -980,7 +1002,13 @@ cross join lateral (
 ) as listed;
 
 revoke execute on function public.trigger_scheduled_job(varchar) from public;
-revoke execute on function evenbeat.show_sql_job(bigint) from public;
+-- With the rights of their owner, on whatever table somebody would make them a trigger of.
+revoke execute on function
+    evenbeat.show_sql_job(bigint),
+    evenbeat.check_sql_job(),
+    evenbeat.carry_out_sql(),
+    evenbeat.show_changed_job()
+from public;
 
 -- Whoever signs in over PostgREST and the like has this role.
 do $$

@@ -40,7 +40,13 @@ select setval(format('evenbeat.%I', :name::text)::regclass, :value::bigint);
 
 -- name: is_used
 -- Whether anybody would miss what is here.
-select exists (select from evenbeat.job) or exists (select from evenbeat.run);
+select
+    exists (select from evenbeat.job)
+    or exists (select from evenbeat.run)
+    or exists (select from evenbeat.job_group)
+    or exists (select from evenbeat.template)
+    or exists (select from evenbeat.access_token)
+    or exists (select from evenbeat.audit);
 
 -- name: clear
 -- Migrations may bring rows along; those of the backup stand for them.

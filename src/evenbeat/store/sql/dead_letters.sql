@@ -64,8 +64,8 @@ from evenbeat.dead_letter
 where :matches;
 
 -- name: runs
--- The tries at the beat of a letter, the last first. One by hand has no beat: then it is as many as
--- were tried. No further back than :most runs.
+-- The tries at the beat of a letter, the last first: what was handed back, snoozed or skipped is
+-- none. One by hand has no beat: then it is as many as were tried. No further back than :most runs.
 select
     tried.id, tried.number, tried.state, tried.cause, tried.beat_at, tried.attempt,
     tried.started_at, tried.finished_at, tried.duration_ms, node.name as node,
@@ -84,7 +84,7 @@ from (
     limit :most
 ) as tried
 left join evenbeat.node on node.id = tried.node_id
-where tried.skipped_until is null
+where tried.state = 'f'
   and tried.beat_at is not distinct from :beat_at::timestamptz
 order by tried.number desc
 limit case when :beat_at::timestamptz is null then :attempts::integer end;

@@ -256,7 +256,12 @@ select max(told.seq) as seq
 from told;
 
 -- fragment: candidate
-    job.id, job.uid, job.name, pulse.next_beat_at, pulse.token is not null as is_running
+-- Instants are compared as they are written, which sorts them: one that nobody can read stops nothing.
+    job.id, job.uid, job.name, pulse.next_beat_at, pulse.token is not null as is_running,
+    coalesce(
+        job.timetable #>> '{place,until}' collate "C"
+        > to_char(:now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'), false
+    ) as is_moving
 
 -- name: candidates
 -- All that is in the map, or of one group, a page at a time.

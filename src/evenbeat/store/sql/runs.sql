@@ -5,6 +5,13 @@
     run_all.items_crawled, run_all.items_indexed, run_all.reason, run_all.skipped_count,
     run_all.skipped_until
 
+-- fragment: is_wanted
+-- What was handed back or snoozed comes again as the same attempt.
+(
+    :with_returned::boolean
+    or coalesce(run_all.error_class, '') not in ('handed_back', 'snoozed')
+)
+
 -- name: page
 -- The newest runs of a job first, the one in hand included.
 select
@@ -13,6 +20,7 @@ from evenbeat.run_all
 left join evenbeat.node on node.id = run_all.node_id
 where run_all.job_id = :job_id
   and (:with_skipped::boolean or run_all.state <> 'k')
+  and :is_wanted
 order by run_all.number desc
 limit :limit
 offset :offset;
@@ -21,7 +29,8 @@ offset :offset;
 select count(*)
 from evenbeat.run_all
 where run_all.job_id = :job_id
-  and (:with_skipped::boolean or run_all.state <> 'k');
+  and (:with_skipped::boolean or run_all.state <> 'k')
+  and :is_wanted;
 
 -- name: export
 -- Runs of all jobs, the oldest first, those in hand and those of removed jobs included.

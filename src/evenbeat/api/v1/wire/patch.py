@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from evenbeat.api.v1.wire.job_in import JobIn
 from evenbeat.api.v1.wire.job_out import JobOut
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.model import Definition, Job
+from evenbeat.core.payload import is_same
 
 WRITABLE = frozenset(JobIn.model_fields)
 UNREMOVABLE = "cannot be removed; pause or disable the job, or give another schedule"
@@ -35,18 +36,6 @@ def changes_of(body: dict[str, Any], current: JobOut) -> dict[str, Any]:
     if faults:
         raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
     return changes
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """As JSON has it, where true is not 1: to Python they are equal."""
-    if one != other:
-        return False
-    if isinstance(one, dict):
-        mine, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return all(is_same(mine[key], theirs[key]) for key in mine)
-    if isinstance(one, list):
-        return all(map(is_same, cast("list[Any]", one), cast("list[Any]", other)))
-    return (type(one) is bool) is (type(other) is bool)
 
 
 def take_switch(job: Job, changes: dict[str, Any]) -> bool | None:

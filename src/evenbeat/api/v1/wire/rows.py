@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-import orjson
 from pydantic import ValidationError
 
 from evenbeat.api.v1.wire.job_in import JobIn
@@ -20,6 +19,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition
 from evenbeat.core.moving_in import Candidate, as_interval
+from evenbeat.core.payload import parse_json
 from evenbeat.core.schedules.clockwork.instants import read_datetime
 from evenbeat.core.schedules.cron import Cron
 from evenbeat.core.schedules.every import Every
@@ -54,8 +54,8 @@ def read_dump(text: str) -> list[tuple[int, Row]]:
 
 def read_object(number: int, line: str) -> Row:
     try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise InvalidInput("file", f"line {number} is not JSON: {error}") from None
     if not isinstance(row, dict):
         raise InvalidInput("file", f"line {number} is not an object")
@@ -115,8 +115,8 @@ class Reader:
             return cast("dict[str, Any]", value)
         text = self.text(name)
         try:
-            found = None if text is None else orjson.loads(text)
-        except orjson.JSONDecodeError as error:
+            found = None if text is None else parse_json(text)
+        except ValueError as error:
             raise InvalidInput(name, f"is not JSON: {error}") from None
         if not isinstance(found, dict | None):
             raise InvalidInput(name, "must be an object")
