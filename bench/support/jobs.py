@@ -20,6 +20,11 @@ FILL = """
             '{}', '{}', $6, now(), now()
         from generate_series(1, $1::integer) as n
         returning id
+    ),
+    -- In the map of the load from the start, as jobs are that somebody has added.
+    mapped as (
+        insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s)
+        select born.id, $8, $9, 1 from born
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at, group_id)
     select born.id, lane.id, 's', now(), $5::timestamptz,
@@ -43,8 +48,11 @@ async def fill(
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(LANE, kind)
-        phase = f"{int(beat.timestamp()) % seconds_of(every)}s"
-        await connection.execute(FILL, count, kind, every, phase, beat, group, name)
+        interval_s = seconds_of(every)
+        phase_s = int(beat.timestamp()) % interval_s
+        await connection.execute(
+            FILL, count, kind, every, f"{phase_s}s", beat, group, name, interval_s, phase_s
+        )
         await connection.execute("analyze evenbeat.pulse; analyze evenbeat.job")
     finally:
         await connection.close()

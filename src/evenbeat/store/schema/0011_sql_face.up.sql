@@ -34,10 +34,11 @@ begin
 end
 $$;
 
--- What the functions of this face go by; tests put a clock here that can be set.
+-- What the functions of this face go by; tests put a clock here that can be set. Not the time of the
+-- statement: a function of this face may wait for a lock first.
 create function evenbeat.clock() returns timestamptz
-language sql stable
-as 'select statement_timestamp()';
+language sql volatile
+as 'select clock_timestamp()';
 
 -- The zones that nodes can read, loaded from theirs by every migration: reading pg_timezone_names
 -- opens 1,200 files, and AT TIME ZONE takes 'Mars+3' for a zone.
@@ -764,9 +765,8 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '1s'
 as $$
 declare
-    began constant timestamptz := clock_timestamp();
-    -- As told by the clock that jobs go by.
-    started constant timestamptz := evenbeat.clock() + (began - statement_timestamp());
+    started timestamptz;
+    began timestamptz;
     meant bigint;
     beating evenbeat.pulse;
     payload jsonb;
@@ -809,6 +809,10 @@ begin
         raise exception 'there is no role with few rights to call functions with: see docs/sql.md'
             using errcode = 'insufficient_privilege';
     end if;
+    -- Not before the lock: a run does not start while another one ends. Two clocks: runs are told by
+    -- the one that jobs go by, how long they took by the one that nobody sets.
+    started := evenbeat.clock();
+    began := clock_timestamp();
     called := evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments');
     is_good := called.error is null
         and called.outcome -> 'success' is distinct from 'false'::jsonb;
@@ -820,7 +824,7 @@ begin
     values (
         nextval('evenbeat.run_id'), meant, beating.run_number + 1,
         case when is_good then 'c' else 'f' end, 'm', 1, started,
-        started + (clock_timestamp() - began), ms, case when not is_good then 'handler_error' end,
+        evenbeat.clock(), ms, case when not is_good then 'handler_error' end,
         case when not is_good then coalesce(called.error, called.outcome ->> 'message') end,
         called.outcome
     )

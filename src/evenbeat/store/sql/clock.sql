@@ -25,7 +25,7 @@ do $do$
 begin
     if to_regnamespace('evenbeat') is not null then
         create or replace function evenbeat.clock() returns timestamptz
-        language sql stable security definer
+        language sql volatile security definer
         as 'select hand.now from evenbeat_clock.hand';
     end if;
 end
