@@ -281,6 +281,17 @@ async def test_a_damaged_file_is_told(full: Database, elsewhere: str, tmp_path: 
         await backup.restore(elsewhere, tmp_path / "nowhere.zip")
 
 
+@pytest.mark.parametrize(
+    "manifest", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "taken_at": "later"}']
+)
+async def test_a_manifest_that_is_none_is_told(manifest: str, tmp_path: Path) -> None:
+    path = tmp_path / "all.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", manifest)
+    with pytest.raises(InvalidInput, match="is not a whole backup: its manifest"):
+        await backup.restore("postgresql://nowhere", path)
+
+
 async def test_a_damaged_or_missing_member_is_told(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:

@@ -143,9 +143,18 @@ def manifest_of(contents: Contents, taken_at: datetime) -> dict[str, Any]:
 def read_manifest(path: Path, archive: zipfile.ZipFile) -> Backup:
     if MANIFEST not in archive.namelist():
         raise InvalidInput(str(path), "is not a whole backup: it has no manifest")
-    found = orjson.loads(archive.read(MANIFEST))
-    if found["format"] != FORMAT:
-        raise InvalidInput(str(path), f"is of format {found['format']}, which is not known here")
+    try:
+        found = orjson.loads(archive.read(MANIFEST))
+        if found["format"] != FORMAT:
+            message = f"is of format {found['format']}, which is not known here"
+            raise InvalidInput(str(path), message)
+        return backup_of(path, found)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        # No JSON, or not of the shape that we have written.
+        raise InvalidInput(str(path), f"is not a whole backup: its manifest: {error}") from None
+
+
+def backup_of(path: Path, found: Any) -> Backup:
     taken_at = datetime.fromisoformat(found["taken_at"])
     contents = Contents(
         tuple(
