@@ -13,7 +13,6 @@ import pytest
 
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
-from evenbeat.control.verify import verify
 from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
@@ -21,6 +20,7 @@ from evenbeat.store import migrate, sql_functions
 from evenbeat.store.database import Database
 from tests.postgres.support import free_port
 from tests.support import databases
+from tests.support.caretaker import Caretaker
 from tests.support.databases import Clock
 from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
@@ -99,23 +99,35 @@ def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     pooler.stop()
 
 
+@pytest.fixture(scope="session")
+def caretaker(database_url: str) -> Iterator[Caretaker]:
+    caretaker = Caretaker(database_url)
+    yield caretaker
+    caretaker.leave()
+
+
 @pytest.fixture
-async def database(database_url: str, way: str) -> AsyncIterator[Database]:
+def emptied(caretaker: Caretaker) -> None:
+    caretaker.prepare(START)
+
+
+@pytest.fixture
+async def database(way: str, emptied: None) -> AsyncIterator[Database]:
     """An empty database whose clock stands at START."""
-    await databases.empty(database_url)
     database = Database(way, clock="set")
     await database.open()
-    await clocks.set_to(database, START)
     yield database
     await database.close()
 
 
 @pytest.fixture
-async def verified(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[None]:
+def verified(
+    request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
+) -> Iterator[None]:
     """Ends a test by looking for breaches, unless it is marked as one that makes them."""
     yield
     if request.node.get_closest_marker("breaks_rules") is None:
-        assert [str(breach) for breach in await verify(database)] == []
+        assert caretaker.breaches(database) == []
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """One PostgreSQL per test run, one database per worker, emptied before every test."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import asyncpg
 
@@ -44,11 +45,15 @@ SWOLLEN = """
 async def empty(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(EMPTY)
-        for (table,) in await connection.fetch(SWOLLEN):
-            await connection.execute(f"vacuum {table}")
+        await sweep(connection)
     finally:
         await connection.close()
+
+
+async def sweep(connection: Any) -> None:
+    await connection.execute(EMPTY)
+    for (table,) in await connection.fetch(SWOLLEN):
+        await connection.execute(f"vacuum {table}")
 
 
 class Clock:
