@@ -58,10 +58,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
     run = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     # A pooler reaches it by TCP alone.
     port = free_port() if BEHIND_A_POOLER else None
-    server = EmbeddedServer(
-        run / "postgres", port=port, durable=False, settings={"autovacuum": "off"}
-    )
+    settings = {"autovacuum": "off", "scram_iterations": "1"}
+    server = EmbeddedServer(run / "postgres", port=port, durable=False, settings=settings)
     server.acquire()
+    asyncio.run(databases.shorten_logins(server.url("postgres")))
     yield server
     server.release()
     if server.pid is None:
