@@ -19,9 +19,10 @@ from evenbeat.store import clock as clocks
 from evenbeat.store import migrate, sql_functions
 from evenbeat.store.database import Database
 from tests.postgres.support import free_port
-from tests.support import databases
+from tests.support import databases, kept
 from tests.support.caretaker import Caretaker
 from tests.support.databases import Clock
+from tests.support.kept import Connections
 from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
 
@@ -32,6 +33,7 @@ hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("exploring", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
 # For the proof that runs other tests behind pgbouncer.
@@ -49,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_verified = any(item.path.is_relative_to(folder) for folder in VERIFIED)
         if is_verified and isinstance(item, pytest.Function) and "database" in item.fixturenames:
             item.fixturenames.append("verified")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Function) -> dict[str, LoopFactory]:
+    # A pooler keeps connections by itself, and has nothing left of what was set on them.
+    is_kept = "database" in item.fixturenames and not BEHIND_A_POOLER
+    return {"kept": kept.loop} if is_kept else {"new": asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session")
@@ -111,10 +119,17 @@ def emptied(caretaker: Caretaker) -> None:
     caretaker.prepare(START)
 
 
+@pytest.fixture(scope="session")
+def connections(way: str) -> Iterator[Connections]:
+    connections = Connections()
+    yield connections
+    connections.end()
+
+
 @pytest.fixture
-async def database(way: str, emptied: None) -> AsyncIterator[Database]:
+async def database(way: str, emptied: None, connections: Connections) -> AsyncIterator[Database]:
     """An empty database whose clock stands at START."""
-    database = Database(way, clock="set")
+    database = connections.database(way)
     await database.open()
     yield database
     await database.close()
@@ -131,7 +146,7 @@ def verified(
 
 
 @pytest.fixture
-async def clock(database: Database) -> Clock:
+def clock(database: Database) -> Clock:
     return Clock(database, START)
 
 

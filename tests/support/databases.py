@@ -35,9 +35,9 @@ async def create(admin_url: str, name: str) -> None:
 
 
 async def shorten_logins(url: str) -> None:
-    """Thousands of connections are made; each has to derive a key from the password, in 4096 steps.
+    """Set the password anew, on a server that derives its key in one step instead of 4096.
 
-    The server is to have `scram_iterations = 1`, which goes for passwords that are set from then on.
+    Thousands of connections are made, and each does so.
     """
     connection = await asyncpg.connect(url)
     try:
