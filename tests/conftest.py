@@ -13,15 +13,16 @@ import pytest
 
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
-from evenbeat.control.verify import verify
 from evenbeat.core.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import clock as clocks
 from evenbeat.store import migrate, sql_functions
 from evenbeat.store.database import Database
 from tests.postgres.support import free_port
-from tests.support import databases
+from tests.support import databases, kept
+from tests.support.caretaker import Caretaker
 from tests.support.databases import Clock
+from tests.support.kept import Connections
 from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
 
@@ -32,6 +33,7 @@ hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("exploring", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
 # For the proof that runs other tests behind pgbouncer.
@@ -51,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.fixturenames.append("verified")
 
 
+def pytest_asyncio_loop_factories(item: pytest.Function) -> dict[str, LoopFactory]:
+    # A pooler keeps connections by itself, and has nothing left of what was set on them.
+    is_kept = "database" in item.fixturenames and not BEHIND_A_POOLER
+    return {"kept": kept.loop} if is_kept else {"new": asyncio.new_event_loop}
+
+
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     """One server per run: the workers of a run share it by taking shares of it."""
@@ -58,10 +66,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServe
     run = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
     # A pooler reaches it by TCP alone.
     port = free_port() if BEHIND_A_POOLER else None
-    server = EmbeddedServer(
-        run / "postgres", port=port, durable=False, settings={"autovacuum": "off"}
-    )
+    settings = {"autovacuum": "off", "scram_iterations": "1"}
+    server = EmbeddedServer(run / "postgres", port=port, durable=False, settings=settings)
     server.acquire()
+    asyncio.run(databases.shorten_logins(server.url("postgres")))
     yield server
     server.release()
     if server.pid is None:
@@ -99,27 +107,46 @@ def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     pooler.stop()
 
 
+@pytest.fixture(scope="session")
+def caretaker(database_url: str) -> Iterator[Caretaker]:
+    caretaker = Caretaker(database_url)
+    yield caretaker
+    caretaker.leave()
+
+
 @pytest.fixture
-async def database(database_url: str, way: str) -> AsyncIterator[Database]:
+def emptied(caretaker: Caretaker) -> None:
+    caretaker.prepare(START)
+
+
+@pytest.fixture(scope="session")
+def connections(way: str) -> Iterator[Connections]:
+    connections = Connections()
+    yield connections
+    connections.end()
+
+
+@pytest.fixture
+async def database(way: str, emptied: None, connections: Connections) -> AsyncIterator[Database]:
     """An empty database whose clock stands at START."""
-    await databases.empty(database_url)
-    database = Database(way, clock="set")
+    database = connections.database(way)
     await database.open()
-    await clocks.set_to(database, START)
     yield database
     await database.close()
 
 
 @pytest.fixture
-async def verified(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[None]:
+def verified(
+    request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
+) -> Iterator[None]:
     """Ends a test by looking for breaches, unless it is marked as one that makes them."""
     yield
     if request.node.get_closest_marker("breaks_rules") is None:
-        assert [str(breach) for breach in await verify(database)] == []
+        assert caretaker.breaches(database) == []
 
 
 @pytest.fixture
-async def clock(database: Database) -> Clock:
+def clock(database: Database) -> Clock:
     return Clock(database, START)
 
 

@@ -12,6 +12,7 @@ from evenbeat.store.database import Database
 from tests.conftest import START
 from tests.support import databases
 from tests.support.databases import Clock
+from tests.support.kept import Connections
 from tests.support.processes import Process
 from tests.support.serving import server_environ
 
@@ -97,9 +98,11 @@ def up(start: Callable[..., Process]) -> str:
 
 
 @pytest.fixture
-async def database(way: str, environ: dict[str, str]) -> AsyncIterator[Database]:
+async def database(
+    way: str, environ: dict[str, str], connections: Connections
+) -> AsyncIterator[Database]:
     """The module's database, as the tests before have left it."""
-    database = Database(way, clock="set")
+    database = connections.database(way)
     await database.open()
     yield database
     await database.close()

@@ -8,7 +8,8 @@ import pytest
 
 from evenbeat.config import Settings
 from evenbeat.store.database import Database
-from tests.engine.workshop import Workshop, check_rules
+from tests.engine.workshop import RULES, Workshop
+from tests.support.caretaker import Caretaker
 from tests.support.processes import Process
 
 PROGRAM = Path(__file__).with_name("programs") / "gated_node.py"
@@ -20,11 +21,13 @@ def workshop(database: Database, settings: Settings) -> Workshop:
 
 
 @pytest.fixture(autouse=True)
-async def rules(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[None]:
+def rules(
+    request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
+) -> Iterator[None]:
     """Every test of the engine ends with a look at what must always hold."""
     yield
     if request.node.get_closest_marker("removes_history") is None:
-        await check_rules(database)
+        assert caretaker.broken(RULES) == {}
 
 
 @pytest.fixture

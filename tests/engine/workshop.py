@@ -179,10 +179,3 @@ RULES = {
             or count(*) filter (where run.state = 'f') <> pulse.failed_count
     """,
 }
-
-
-async def check_rules(database: Database) -> None:
-    async with database.connection() as connection:
-        for rule, query in RULES.items():
-            broken = await connection.fetch(query)
-            assert not broken, f"not true any more: {rule}: {broken}"

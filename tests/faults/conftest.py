@@ -12,10 +12,11 @@ from evenbeat.config import Settings
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store import migrate
 from evenbeat.store.database import Database
-from tests.engine.workshop import Workshop, check_rules
+from tests.engine.workshop import RULES, Workshop
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support import databases
+from tests.support.caretaker import Caretaker
 from tests.support.network import Network, network
 
 
@@ -75,7 +76,7 @@ async def own_fleet(own_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-async def rules(database: Database) -> AsyncIterator[None]:
+def rules(database: Database, caretaker: Caretaker) -> Iterator[None]:
     """For tests on the database that all tests share."""
     yield
-    await check_rules(database)
+    assert caretaker.broken(RULES) == {}

@@ -55,7 +55,7 @@ async def test_a_run_is_counted_with_its_duration_and_its_wait(
     assert found['evenbeat_runs_total{kind="echo",outcome="completed"}'] == 1
     assert found['evenbeat_fires_total{decision="scheduled"}'] == 1
     assert found['evenbeat_run_duration_seconds_count{kind="echo"}'] == 1
-    assert 0 < found['evenbeat_run_duration_seconds_sum{kind="echo"}'] < 5
+    assert 0 < found['evenbeat_run_duration_seconds_sum{kind="echo"}'] < 60
     assert found['evenbeat_run_duration_seconds_bucket{kind="echo",le="+Inf"}'] == 1
     assert found['evenbeat_run_wait_seconds_count{kind="echo"}'] == 1
     assert found['evenbeat_claims_total{found="some"}'] == 1

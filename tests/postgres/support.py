@@ -15,7 +15,7 @@ import asyncpg
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.postgres.postmaster import Postmaster
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 # Whatever a script may need is imported first: once it has become another user, the interpreter's
 # own files may be out of its reach.

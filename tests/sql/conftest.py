@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncpg
@@ -6,8 +6,9 @@ import pytest
 
 from evenbeat.config import Settings
 from evenbeat.store.database import Database
-from tests.engine.workshop import check_rules
+from tests.engine.workshop import RULES
 from tests.sql.shop import Shop
+from tests.support.caretaker import Caretaker
 
 
 @pytest.fixture
@@ -27,6 +28,6 @@ async def other_session(database: Database) -> AsyncIterator[Any]:
 
 
 @pytest.fixture(autouse=True)
-async def rules(database: Database) -> AsyncIterator[None]:
+def rules(database: Database, caretaker: Caretaker) -> Iterator[None]:
     yield
-    await check_rules(database)
+    assert caretaker.broken(RULES) == {}

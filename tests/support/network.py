@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PIECE = 65536
+# What a client says when it leaves, to a server that need not answer.
+GOODBYE = b"X\x00\x00\x00\x04"
 
 
 class Network:
@@ -14,7 +16,7 @@ class Network:
     `takes` and `answers` are the two directions: what does not pass is thrown away, and nobody is
     told, as in a network that was cut. `delay` holds every piece back. `loses` are bytes: the first
     answer that has them in it, or that comes to a request with them, is lost, and with it whatever
-    comes after it on the same connection.
+    comes after it on the same connection. `unheard` counts what was asked on such connections.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -23,6 +25,7 @@ class Network:
         self.delay = 0.0
         self.loses: bytes | None = None
         self.port = 0
+        self.unheard = 0
         self._upstream = urlsplit(upstream)
         self._writers: set[asyncio.StreamWriter] = set()
         self._lost: set[asyncio.Event] = set()
@@ -98,6 +101,8 @@ class Network:
                 if self.loses is not None and self.loses in piece:
                     self.loses = None
                     lost.set()
+                if way == "takes" and lost.is_set() and piece != GOODBYE:
+                    self.unheard += 1
                 if getattr(self, way) and not (way == "answers" and lost.is_set()):
                     target.write(piece)
                     await target.drain()

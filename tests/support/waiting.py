@@ -9,7 +9,7 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 # Far beyond what anything here takes: reached only when the event never comes.
-PATIENCE = 30.0
+PATIENCE = 60.0
 LOOK_EVERY = 0.02
 
 

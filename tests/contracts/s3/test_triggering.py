@@ -132,7 +132,7 @@ async def test_the_duration_is_that_of_the_function(me: Integrator) -> None:
     await me.register()
     await me.function("perform pg_sleep(0.12); return null;")
     answer = await me.trigger()
-    assert 120 <= answer["duration_ms"] < 5000
+    assert 120 <= answer["duration_ms"] < 60_000
     assert (await run_of(me, answer))["duration_ms"] == answer["duration_ms"]
 
 

@@ -160,4 +160,5 @@ async def test_a_body_that_is_no_object_is_400(tasks: Client, body: str) -> None
 
 
 async def test_a_body_of_another_type_is_415(tasks: Client) -> None:
-    problem_of(await tasks.http.post(TASKS, data=TASK), 415)
+    answer = await tasks.http.post(TASKS, data=TASK)
+    assert problem_of(answer, 415)["title"] == "Unsupported Media Type"
