@@ -224,31 +224,6 @@ async def test_deleting_frees_the_name_and_keeps_the_history(me: Integrator, job
     assert (await me.pulse())["uid"] != uid
 
 
-async def test_who_signs_in_may_read_and_trigger_but_not_write(me: Integrator) -> None:
-    await me.register()
-    grants = """
-        grant usage on schema metadata to stranger;
-        grant select on metadata.scheduled_jobs, metadata.scheduled_job_runs to stranger;
-    """
-    async with me.session() as owner, me.session("stranger") as stranger:
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await stranger.execute("select trigger_scheduled_job('job')")
-        await owner.execute(grants)
-        assert await stranger.fetchval("select name from metadata.scheduled_jobs") == "job"
-        await owner.execute("grant execute on function trigger_scheduled_job(varchar) to stranger")
-        answer = await stranger.fetchval("select trigger_scheduled_job('job')")
-        assert answer["job_success"]
-        for write in (
-            "update metadata.scheduled_jobs set enabled = false",
-            "delete from metadata.scheduled_jobs",
-            "select * from evenbeat.job",
-            "select * from evenbeat.sql_job",
-        ):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await stranger.execute(write)
-        await owner.execute("drop owned by stranger")
-
-
 async def test_what_is_done_by_sql_is_in_the_audit_and_among_the_versions(
     me: Integrator, jobs: Jobs
 ) -> None:
