@@ -161,7 +161,7 @@ async def test_whoever_signs_in_reads_jobs_runs_and_status_and_triggers_but_writ
                 await visitor.execute(write)
             assert caught.value.sqlstate in ("42501", "55000"), "denied, or no view to write to"
     for closed in (
-        "insert into metadata.scheduled_jobs (name, function_name, schedule) values ('a', 'b', 'c')",
+        "insert into metadata.scheduled_jobs (name, function_name, schedule) values ('', '', '')",
         FUNCTIONS,
         "select * from metadata.river_job",
         "select * from evenbeat.job",

@@ -220,7 +220,8 @@ TRAPS = {
         "execute mine",
     ),
     "a statement, and an error": (
-        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()'; assert false;",
+        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';"
+        " assert false;",
         "execute mine",
     ),
     "a view before the caller's tables": (

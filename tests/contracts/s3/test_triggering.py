@@ -76,6 +76,28 @@ async def test_a_function_that_says_nothing_of_success_has_succeeded(
     assert (run["success"], run["message"]) == (True, None)
 
 
+# The same as on schedule; nothing else could be read back.
+UNFIT = {
+    "to_jsonb(repeat('x', 1000000))": "has more than 1000000 bytes",
+    "(repeat('[', 65) || repeat(']', 65))::jsonb": "is nested deeper than 64 levels",
+    "jsonb_build_array(1, -1e400::numeric)": "must have finite numbers",
+}
+
+
+async def test_a_result_that_could_not_be_kept_is_an_error_and_undoes_it(
+    me: Integrator,
+) -> None:
+    await me.register()
+    for result, told in UNFIT.items():
+        await me.function(f"insert into ledger (note) values ('never'); return {result};")
+        assert told in (await me.trigger())["error"]
+    await me.function("raise exception '%', repeat('x', 100000);")
+    assert (await me.trigger())["error"] == "x" * 10_000
+    await me.function("return (repeat('[', 64) || repeat(']', 64))::jsonb;")
+    assert (await me.trigger())["success"]
+    assert await me.sql.fetchval("select count(*) from ledger") == 0
+
+
 async def test_a_text_is_no_failure_by_hand_or_on_schedule(me: Integrator) -> None:
     await me.register()
     await me.function("""return '{"success": "false"}';""")

@@ -14,6 +14,7 @@ drop function evenbeat.check_member(name);
 drop function evenbeat.check_administrator(name);
 drop function evenbeat.check_session();
 drop schema evenbeat_call cascade;
+drop function evenbeat.fault_of_result(jsonb);
 drop trigger show_changed_job on evenbeat.job;
 drop trigger show_new_job on evenbeat.job;
 drop trigger carry_out_sql on evenbeat.sql_job;

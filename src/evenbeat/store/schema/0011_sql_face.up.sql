@@ -724,6 +724,21 @@ create trigger show_changed_job after update on evenbeat.job
 for each row when (new.kind = 'sql_function' or old.kind = 'sql_function')
 execute function evenbeat.show_changed_job();
 
+-- Why a result cannot be kept, and what to do; null: it can. On schedule Python says the same.
+create function evenbeat.fault_of_result(given jsonb) returns text
+language sql immutable
+as $$
+    select case
+        when octet_length(given::text) > 1000000
+            then 'result: has more than 1000000 bytes; store it elsewhere and return where it is'
+        when jsonb_path_exists(given, '$.**{64}')
+            then 'result: is nested deeper than 64 levels'
+        when jsonb_path_exists(
+            given, '$.** ? (@.type() == "number" && (@ > 1.79e308 || @ < -1.79e308))'
+        ) then 'result: must have finite numbers alone'
+    end;
+$$;
+
 -- Calls a person's function with the rights of the role that owns this one, which is neither the
 -- engine's nor the caller's. Within it nobody can change roles; and what the function has left for
 -- the end of the transaction is done here, before it would be done with other rights.
@@ -738,6 +753,7 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '30s'
 as $$
 declare
+    fault text;
     -- By these the caller's next words are read.
     names constant text[] := '{
         search_path, standard_conforming_strings, client_encoding, backslash_quote,
@@ -756,10 +772,14 @@ begin
     end if;
     -- Else the caller's next words could mean a table or a view of the function's.
     discard temp;
+    fault := evenbeat.fault_of_result(outcome);
+    if fault is not null then
+        raise exception '%', fault using errcode = 'program_limit_exceeded';
+    end if;
 -- "Others" are not quite all: what an assertion of the function says is its error as well.
 exception when others or assert_failure then
     outcome := null;
-    error := sqlerrm;
+    error := left(sqlerrm, 10000);
 end
 $$;
 
@@ -998,7 +1018,9 @@ begin
         nextval('evenbeat.run_id'), meant, beating.run_number + 1,
         case when is_good then 'c' else 'f' end, 'm', 1, started,
         evenbeat.clock(), called.duration_ms, case when not is_good then 'handler_error' end,
-        case when not is_good then coalesce(called.error, called.outcome ->> 'message') end,
+        case
+            when not is_good then coalesce(called.error, left(called.outcome ->> 'message', 10000))
+        end,
         called.outcome
     )
     returning run.id into new_run;
