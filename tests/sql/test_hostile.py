@@ -1,10 +1,12 @@
 """Functions that mean harm gain nothing: neither rights nor tables nor tokens."""
 
 import json
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from evenbeat import store
 from evenbeat.core.model import RunState
 from tests.sql.shop import Shop
 
@@ -156,6 +158,14 @@ async def test_no_function_with_the_rights_of_the_engine_is_for_everybody(shop: 
         """
     )
     assert [row["name"] for row in rows] == []
+
+
+def test_nothing_waits_for_a_lock_that_every_function_can_take() -> None:
+    """Of those that are nobody's. What is migrated waits for one, before there are any tables."""
+    files = list(Path(store.__file__).parent.rglob("*.sql"))
+    asking = [path.name for path in files if "pg_advisory" in path.read_text()]
+    assert len(files) > 40
+    assert asking == ["migrations.sql"]
 
 
 async def test_a_guessed_token_ends_no_run(shop: Shop, other_session: asyncpg.Connection) -> None:
