@@ -57,6 +57,40 @@ async def test_the_columns_are_those_of_the_document(me: Integrator) -> None:
     ]
 
 
+async def test_the_columns_have_the_types_of_the_document(me: Integrator) -> None:
+    types: dict[str, str] = {}
+    for view in ("metadata.scheduled_jobs", "metadata.scheduled_job_runs"):
+        statement = await me.sql.prepare(f"select * from {view}")
+        types |= {each.name: each.type.name for each in statement.get_attributes()}
+    assert types == {
+        "id": "int8",
+        "name": "varchar",
+        "description": "text",
+        "function_name": "varchar",
+        "schedule": "varchar",
+        "timezone": "varchar",
+        "enabled": "bool",
+        "last_run_at": "timestamptz",
+        "created_at": "timestamptz",
+        "updated_at": "timestamptz",
+        "job_id": "int4",
+        "started_at": "timestamptz",
+        "completed_at": "timestamptz",
+        "duration_ms": "int4",
+        "success": "bool",
+        "message": "text",
+        "details": "jsonb",
+        "scheduled_for": "timestamptz",
+        "triggered_by": "varchar",
+    }
+    for column in ("name", "function_name", "schedule", "timezone", "enabled"):
+        with pytest.raises(asyncpg.PostgresError, match=f"{column}"):
+            await me.register(**{column: None})
+    for column, length in (("name", 100), ("function_name", 200), ("schedule", 100)):
+        with pytest.raises(asyncpg.StringDataRightTruncationError, match=f"varying.{length}"):
+            await me.register(**{column: "x" * (length + 1)})
+
+
 async def test_what_is_left_out_has_the_documented_defaults(me: Integrator) -> None:
     await me.function("return null;")
     row = await me.sql.fetchrow(

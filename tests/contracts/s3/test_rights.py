@@ -85,24 +85,23 @@ async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integ
     assert (await me.trigger())["success"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "set client_encoding = 'SJIS'",
-        "set standard_conforming_strings = off",
-        "set local standard_conforming_strings = off",
-        "set local transform_null_equals = on",
-        "set backslash_quote = on",
-    ],
+READ_BY = (
+    "set client_encoding = 'SJIS'",
+    "set standard_conforming_strings = off",
+    "set local standard_conforming_strings = off",
+    "set local transform_null_equals = on",
+    "set backslash_quote = on",
 )
-async def test_a_function_cannot_change_how_its_caller_s_words_are_read(
-    me: Integrator, change: str
-) -> None:
+
+
+async def test_a_function_cannot_change_how_its_caller_s_words_are_read(me: Integrator) -> None:
     await me.register()
-    await me.function(f"{change}; return null;")
-    assert "how texts are read" in (await me.trigger())["error"]
-    name = change.removeprefix("set ").removeprefix("local ").partition(" ")[0]
-    assert await me.sql.fetchval(f"show {name}") not in ("SJIS", change.rpartition(" ")[2])
+    names = ("client_encoding", "standard_conforming_strings", "backslash_quote")
+    before = [await me.sql.fetchval(f"show {name}") for name in names]
+    for change in READ_BY:
+        await me.function(f"{change}; return null;")
+        assert "how texts are read" in (await me.trigger())["error"], change
+    assert [await me.sql.fetchval(f"show {name}") for name in names] == before
 
 
 async def test_a_function_may_have_temporary_tables_and_limits_of_its_own(me: Integrator) -> None:

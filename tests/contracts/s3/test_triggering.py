@@ -117,6 +117,15 @@ async def test_a_function_waits_for_locks_as_long_as_on_schedule(me: Integrator)
     assert (await me.trigger())["result"] == "30s"
 
 
+async def test_the_session_s_own_timeout_ends_it_and_leaves_no_trace(me: Integrator) -> None:
+    await me.register()
+    await me.function("perform pg_sleep(600); return null;")
+    await me.sql.execute("set statement_timeout = '200ms'")
+    with pytest.raises(asyncpg.QueryCanceledError, match="statement timeout"):
+        await me.trigger()
+    assert await me.sql.fetchval(f"select count(*) from ({RUN}) as runs") == 0
+
+
 async def test_a_job_that_works_again_has_failed_no_more(me: Integrator) -> None:
     await me.register()
     await me.plan()
