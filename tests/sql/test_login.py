@@ -1,8 +1,12 @@
 """By which login functions run: the one that is made for them, a given one, or the engine's."""
 
+import contextlib
+import json
 import os
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -22,6 +26,11 @@ from tests.support import databases
 
 PASSWORD = "a password of these tests"
 WHO = "return to_jsonb(current_user);"
+FACE = "public.trigger_scheduled_job(varchar)"
+TRIGGER = "select public.trigger_scheduled_job('job')"
+# What an administrator does, on a server that has had the role already.
+PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+[RECIPE] = re.findall(r"```\ncreate role evenbeat_sql;\n(.*?)```", PAGE, re.DOTALL)
 
 
 @dataclass
@@ -29,8 +38,28 @@ class House:
     """A database that is rented: its owner may make no roles."""
 
     shop: Shop
+    admin_url: str
     owner: str
     tenant: str
+
+    async def register(self, body: str) -> None:
+        """A job of the SQL face."""
+        await self.shop.function(body)
+        await self.shop.fetch(
+            "insert into metadata.scheduled_jobs (name, function_name, schedule)"
+            " values ('job', 'shop.work', '0 3 * * *')"
+        )
+
+    @contextlib.asynccontextmanager
+    async def session(self, role: str) -> AsyncGenerator[tuple[Any, list[Any]]]:
+        """A connection of this role, and what it is told besides answers."""
+        connection: Any = await asyncpg.connect(url_as(self.shop.database.url, role, PASSWORD))
+        told: list[Any] = []
+        connection.add_log_listener(lambda _, message: told.append(message))
+        try:
+            yield connection, told
+        finally:
+            await connection.close()
 
 
 @pytest.fixture
@@ -49,7 +78,7 @@ async def house(postgres: EmbeddedServer, settings: Settings) -> AsyncIterator[H
     await database.open()
     shop = Shop(database, settings.model_copy(update={"clock": "database"}))
     await shop.script("create schema shop; create table shop.sale (id int, note text)")
-    yield House(shop, owner, tenant)
+    yield House(shop, postgres.url(name), owner, tenant)
     await database.close()
     await admin.execute(f"drop database {name} with (force)")
     for role in (owner, tenant):
@@ -67,6 +96,51 @@ async def test_where_no_roles_can_be_made_functions_run_as_the_engine_and_it_say
     told = capsys.readouterr().out
     assert "SQL functions run with the rights of the engine" in told
     assert "permission denied to create role" in told
+
+
+async def test_there_functions_are_triggered_by_hand_by_the_engine_s_members_and_it_warns(
+    house: House,
+) -> None:
+    """As on schedule, and by whoever may have those rights anyway."""
+    await house.register(WHO)
+    async with house.session(house.owner) as (owner, told):
+        answer = json.loads(await owner.fetchval(TRIGGER))
+        assert (answer["job_success"], answer["result"]) == (True, house.owner)
+        [warning] = told
+        assert f"runs with the rights of {house.owner}, as on schedule" in warning.message
+        assert "docs/sql.md" in warning.hint
+        await owner.execute(f"grant execute on function {FACE} to {house.tenant}")
+    async with house.session(house.tenant) as (tenant, told):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="Only administrators can"):
+            await tenant.fetchval(TRIGGER)
+    assert told == []
+
+
+async def test_there_a_given_login_is_not_bypassed_by_hand(house: House) -> None:
+    shop = house.shop
+    await shop.script(f"grant usage on schema shop to {house.tenant}")
+    await house.register(WHO)
+    given = SecretStr(url_as(shop.database.url, house.tenant, PASSWORD))
+    await SqlFunction().serve(shop.database, shop.settings.model_copy(update={"sql_url": given}))
+    async with house.session(house.owner) as (owner, _):
+        with pytest.raises(
+            asyncpg.InsufficientPrivilegeError,
+            match=f"rights of {house.owner}, on schedule it has those of {house.tenant}",
+        ):
+            await owner.fetchval(TRIGGER)
+
+
+async def test_there_an_administrator_makes_the_role_as_the_page_says(house: House) -> None:
+    shop = house.shop
+    await house.register(WHO)
+    admin = await asyncpg.connect(house.admin_url)
+    await admin.execute(RECIPE.replace("to evenbeat;", f"to {house.owner};"))
+    await admin.execute("grant usage on schema shop to evenbeat_sql")
+    await admin.close()
+    async with house.session(house.owner) as (owner, told):
+        answer = json.loads(await owner.fetchval(TRIGGER))
+    assert (answer.get("result"), told) == ("evenbeat_sql", [])
+    assert (await shop.value("select count(*) from evenbeat.run")) == 1
 
 
 async def test_a_given_login_is_let_in_and_is_no_more_than_it_was(

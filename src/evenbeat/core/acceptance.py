@@ -60,14 +60,17 @@ def accept_result(result: Any, secrets: Secrets | None) -> Any:
     if result is None:
         return None
     check_json(result, "result")
-    size = len(orjson.dumps(result))
+    check_size(len(orjson.dumps(result)))
+    return result if secrets is None else secrets.mask_json(result)
+
+
+def check_size(size: int) -> None:
     if size > LARGEST_RESULT:
         raise InvalidInput(
             "result",
             f"has {size} bytes, and at most {LARGEST_RESULT} are kept; "
             "store it elsewhere and return where it is",
         )
-    return result if secrets is None else secrets.mask_json(result)
 
 
 def check_count(count: object, field: str) -> None:

@@ -180,7 +180,7 @@ class Notices:
             log.loop_failed("sql_function", error)
 
 
-def outcome_of(answer: str | None, secrets: Secrets | None) -> Outcome:
+def outcome_of(answer: bytes | None, secrets: Secrets | None) -> Outcome:
     """Raises InvalidInput for what cannot be kept."""
     if answer is None:
         return DONE

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from evenbeat.core.acceptance import LARGEST_RESULT, check_size
 from evenbeat.core.model import Definition
 from evenbeat.store import leases
 from evenbeat.store.database import Database, Session
@@ -16,6 +17,8 @@ KIND = "sql_function"
 Call = tuple[str, bool]
 # By call: "field: what to do about it".
 Faults = Mapping[Call | None, str]
+# PostgreSQL writes JSON with spaces, and more digits than there need be.
+MOST_BYTES = 4 * LARGEST_RESULT
 PARAMETER = re.compile(r':[a-z_]+::("?[a-z]+"?\[\])')
 
 
@@ -50,9 +53,14 @@ async def faults(session: Session, calls: Sequence[Call]) -> Faults:
     return {call: row["fault"] for call, row in zip(calls, rows, strict=True) if row["fault"]}
 
 
-async def call(session: Session, function: str, arguments: Any) -> str | None:
+async def call(session: Session, function: str, arguments: Any) -> bytes | None:
     """What the function returns, as JSON; its errors come as the driver raises them."""
-    answer = await session.fetch_value(SQL["call"], function=function, arguments=arguments)
+    row = await session.fetch_row(
+        SQL["call"], function=function, arguments=arguments, most_bytes=MOST_BYTES
+    )
+    size, answer = row or (None, None)
+    if size is not None and answer is None:
+        check_size(size)
     # What it has set for itself ends here, so that its deferred triggers have no more time than it.
     await session.execute(SQL["forget_settings"])
     await session.execute(SQL["fire_deferred_triggers"])

@@ -116,14 +116,21 @@ class SqlLogin:
 
     async def _connect(self, settings: Mapping[str, str]) -> Any:
         admitted, limits = await self.prepare(), SESSION | dict(settings)
-        try:
+        if not self._is_ours(admitted):
             return await admitted.route.connect(limits)
-        except StoreUnavailable as error:
-            if not has_wrong_password(error) or self._given_url is not None:
-                raise
-        # A function has changed the password of the role that it ran as: as every role may.
+        if not await self._database.fetch_value(SQL["is_spoilt"], role=admitted.role):
+            try:
+                return await admitted.route.connect(limits)
+            except StoreUnavailable as error:
+                if not has_wrong_password(error):
+                    raise
+        # A function has changed the settings or the password of the role that it ran as.
         self._admitted = await self._made_login()
         return await self._admitted.route.connect(limits)
+
+    def _is_ours(self, admitted: Admitted) -> bool:
+        """Whether it is the login that is made for this database, which we may put right."""
+        return self._given_url is None and admitted.is_restricted
 
     async def _end_session(self, connection: Any) -> None:
         """A function can ignore that it is cancelled, but not that its session is ended."""

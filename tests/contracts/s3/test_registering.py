@@ -57,6 +57,40 @@ async def test_the_columns_are_those_of_the_document(me: Integrator) -> None:
     ]
 
 
+async def test_the_columns_have_the_types_of_the_document(me: Integrator) -> None:
+    types: dict[str, str] = {}
+    for view in ("metadata.scheduled_jobs", "metadata.scheduled_job_runs"):
+        statement = await me.sql.prepare(f"select * from {view}")
+        types |= {each.name: each.type.name for each in statement.get_attributes()}
+    assert types == {
+        "id": "int8",
+        "name": "varchar",
+        "description": "text",
+        "function_name": "varchar",
+        "schedule": "varchar",
+        "timezone": "varchar",
+        "enabled": "bool",
+        "last_run_at": "timestamptz",
+        "created_at": "timestamptz",
+        "updated_at": "timestamptz",
+        "job_id": "int4",
+        "started_at": "timestamptz",
+        "completed_at": "timestamptz",
+        "duration_ms": "int4",
+        "success": "bool",
+        "message": "text",
+        "details": "jsonb",
+        "scheduled_for": "timestamptz",
+        "triggered_by": "varchar",
+    }
+    for column in ("name", "function_name", "schedule", "timezone", "enabled"):
+        with pytest.raises(asyncpg.PostgresError, match=f"{column}"):
+            await me.register(**{column: None})
+    for column, length in (("name", 100), ("function_name", 200), ("schedule", 100)):
+        with pytest.raises(asyncpg.StringDataRightTruncationError, match=f"varying.{length}"):
+            await me.register(**{column: "x" * (length + 1)})
+
+
 async def test_what_is_left_out_has_the_documented_defaults(me: Integrator) -> None:
     await me.function("return null;")
     row = await me.sql.fetchrow(
@@ -222,31 +256,6 @@ async def test_deleting_frees_the_name_and_keeps_the_history(me: Integrator, job
     assert (job.pulse.state, job.pulse.completed_count) == (State.CANCELLED, 1)
     await me.register()
     assert (await me.pulse())["uid"] != uid
-
-
-async def test_who_signs_in_may_read_and_trigger_but_not_write(me: Integrator) -> None:
-    await me.register()
-    grants = """
-        grant usage on schema metadata to stranger;
-        grant select on metadata.scheduled_jobs, metadata.scheduled_job_runs to stranger;
-    """
-    async with me.session() as owner, me.session("stranger") as stranger:
-        with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await stranger.execute("select trigger_scheduled_job('job')")
-        await owner.execute(grants)
-        assert await stranger.fetchval("select name from metadata.scheduled_jobs") == "job"
-        await owner.execute("grant execute on function trigger_scheduled_job(varchar) to stranger")
-        answer = await stranger.fetchval("select trigger_scheduled_job('job')")
-        assert answer["job_success"]
-        for write in (
-            "update metadata.scheduled_jobs set enabled = false",
-            "delete from metadata.scheduled_jobs",
-            "select * from evenbeat.job",
-            "select * from evenbeat.sql_job",
-        ):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await stranger.execute(write)
-        await owner.execute("drop owned by stranger")
 
 
 async def test_what_is_done_by_sql_is_in_the_audit_and_among_the_versions(

@@ -86,6 +86,46 @@ async def test_a_job_registered_while_nobody_runs_is_owed_beats_from_then_on(
     assert (run["triggered_by"], run["scheduled_for"]) == ("catchup", START + timedelta(hours=2))
 
 
+async def test_a_beat_is_run_once_however_many_nodes_there_are(
+    me: Integrator, clock: Clock
+) -> None:
+    await me.register("0 * * * *")
+    await me.function("insert into ledger (note) values ('x'); return null;")
+    async with me.serving(), me.serving(), me.serving():
+        await me.planned()
+        for count in (1, 2, 3):
+            await clock.advance(hours=1)
+            await finished(me, count)
+        await me.at_rest()
+    assert await me.sql.fetchval("select count(*) from ledger") == 3
+    assert len(await me.sql.fetch(RUNS)) == 3
+
+
+async def test_what_is_raised_is_tried_again_as_a_run_of_its_own_and_what_is_reported_is_not(
+    me: Integrator, clock: Clock
+) -> None:
+    await me.register("0 * * * *")
+    async with me.serving():
+        await me.planned()
+        await me.function("raise exception 'no';")
+        await clock.advance(hours=1)
+        await finished(me, 1)
+        await clock.advance(minutes=1)
+        await finished(me, 2)
+        await me.function("""return '{"success": false, "message": "half"}';""")
+        await clock.advance(minutes=2)
+        runs = await finished(me, 3)
+        await clock.advance(minutes=30)
+        await me.at_rest()
+    assert [(run["success"], run["message"]) for run in runs] == [
+        (False, "no"),
+        (False, "no"),
+        (False, "half"),
+    ]
+    assert {run["scheduled_for"] for run in runs} == {START + timedelta(hours=1)}
+    assert len(await me.sql.fetch(RUNS)) == 3
+
+
 async def test_a_run_by_hand_does_not_stand_for_the_beat(me: Integrator, clock: Clock) -> None:
     await me.register("0 * * * *")
     async with me.serving():

@@ -18,6 +18,12 @@ create table evenbeat.placement (
     run_number integer
 );
 
+-- Holds nothing: locked by whoever writes the map. An advisory lock could be held by anybody who is
+-- connected, SQL functions included; to lock a table takes a right to it.
+create table evenbeat.placing (
+    nothing boolean check (nothing is null)
+);
+
 create table evenbeat.load_delta (
     seq bigint generated always as identity primary key,
     job_id bigint not null,

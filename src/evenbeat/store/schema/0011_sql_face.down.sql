@@ -1,12 +1,20 @@
 -- Takes away the SQL face; the jobs, their schedules and their history stay. Jobs that wait for
 -- their plan are stopped: a schedule that is edited is planned again. The role evenbeat_sql stays:
 -- other databases of the server may need it.
+drop view public.schema_scheduled_functions;
 drop view public.scheduled_job_status;
 drop view metadata.river_job;
 drop view metadata.scheduled_job_runs;
 drop view metadata.scheduled_jobs;
 drop function public.trigger_scheduled_job(varchar);
+drop function evenbeat.call_by_hand(jsonb);
+drop function evenbeat.known_to_session();
+drop function evenbeat.check_caller();
+drop function evenbeat.check_member(name);
+drop function evenbeat.check_administrator(name);
+drop function evenbeat.check_session();
 drop schema evenbeat_call cascade;
+drop function evenbeat.fault_of_result(jsonb);
 drop trigger show_changed_job on evenbeat.job;
 drop trigger show_new_job on evenbeat.job;
 drop trigger carry_out_sql on evenbeat.sql_job;

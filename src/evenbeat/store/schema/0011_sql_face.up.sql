@@ -8,7 +8,8 @@
 -- No schedule is worked out here. A job that needs a beat is put on the list of the unplanned, with
 -- the instant from which on it is owed beats, and a node plans it within a second.
 --
--- Everything that is SECURITY DEFINER names a search_path; names are qualified all the same.
+-- Everything that is SECURITY DEFINER names a search_path, under which it calls the rest; names are
+-- qualified all the same.
 
 do $$
 declare
@@ -17,7 +18,7 @@ begin
     select string_agg(name, ', ') into taken
     from unnest(array[
         'metadata.scheduled_jobs', 'metadata.scheduled_job_runs', 'metadata.river_job',
-        'public.scheduled_job_status'
+        'public.scheduled_job_status', 'public.schema_scheduled_functions'
     ]) as name
     where to_regclass(name) is not null;
     taken := concat_ws(
@@ -395,7 +396,6 @@ create function evenbeat.note_of_sql(
     action text, of_job evenbeat.job, before jsonb, after jsonb
 ) returns void
 language sql
-set search_path = pg_catalog, pg_temp
 as $$
     insert into evenbeat.audit (at, actor, action, job_id, job_uid, job_name, before, after)
     values (
@@ -407,7 +407,6 @@ $$;
 -- Nothing of the job is to come, for now at least: it leaves the map of the load.
 create function evenbeat.unplace(gone bigint) returns void
 language sql
-set search_path = pg_catalog, pg_temp
 as $$
     insert into evenbeat.unplaced (job_id, beat_count)
     values (gone, -1)
@@ -416,7 +415,6 @@ $$;
 
 create function evenbeat.add_job_of_sql(given evenbeat.sql_job) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
@@ -459,7 +457,6 @@ $$;
 create function evenbeat.edit_job_of_sql(given evenbeat.sql_job, beating evenbeat.pulse)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
@@ -548,7 +545,6 @@ $$;
 create function evenbeat.switch_job_of_sql(given evenbeat.sql_job, beating evenbeat.pulse)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
@@ -604,7 +600,6 @@ $$;
 -- Deleting is what it is on the other faces: a run in hand is stopped, and the history stays.
 create function evenbeat.delete_job_of_sql(gone bigint) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
@@ -729,6 +724,21 @@ create trigger show_changed_job after update on evenbeat.job
 for each row when (new.kind = 'sql_function' or old.kind = 'sql_function')
 execute function evenbeat.show_changed_job();
 
+-- Why a result cannot be kept, and what to do; null: it can. On schedule Python says the same.
+create function evenbeat.fault_of_result(given jsonb) returns text
+language sql immutable
+as $$
+    select case
+        when octet_length(given::text) > 1000000
+            then 'result: has more than 1000000 bytes; store it elsewhere and return where it is'
+        when jsonb_path_exists(given, '$.**{64}')
+            then 'result: is nested deeper than 64 levels'
+        when jsonb_path_exists(
+            given, '$.** ? (@.type() == "number" && (@ > 1.79e308 || @ < -1.79e308))'
+        ) then 'result: must have finite numbers alone'
+    end;
+$$;
+
 -- Calls a person's function with the rights of the role that owns this one, which is neither the
 -- engine's nor the caller's. Within it nobody can change roles; and what the function has left for
 -- the end of the transaction is done here, before it would be done with other rights.
@@ -742,18 +752,205 @@ set search_path = pg_catalog, pg_temp
 -- As on schedule; its caller waits for other things, and not so long.
 set lock_timeout = '30s'
 as $$
+declare
+    fault text;
+    -- By these the caller's next words are read.
+    names constant text[] := '{
+        search_path, standard_conforming_strings, client_encoding, backslash_quote,
+        transform_null_equals
+    }';
+    before constant text[] := array(select current_setting(name) from unnest(names) as name);
 begin
     outcome := evenbeat.call_function(function, arguments);
     set constraints all immediate;
-    -- Else the caller would go on with a path of the function's choice. No operator: on such a path
-    -- it may be anybody's.
-    if pg_catalog.textne(pg_catalog.current_setting('search_path'), 'pg_catalog, pg_temp') then
-        raise exception 'the function changes search_path for the whole session: write set local';
+    -- No operator here: on a path of the function's choice it may be anybody's.
+    if pg_catalog.array_ne(before, array(
+        select pg_catalog.current_setting(name) from pg_catalog.unnest(names) as name
+    )) then
+        raise exception 'the function changes search_path, or how texts are read, for the whole '
+            'session: write set local, or make it a setting of the function';
+    end if;
+    -- Else the caller's next words could mean a table or a view of the function's.
+    discard temp;
+    fault := evenbeat.fault_of_result(outcome);
+    if fault is not null then
+        raise exception '%', fault using errcode = 'program_limit_exceeded';
     end if;
 -- "Others" are not quite all: what an assertion of the function says is its error as well.
 exception when others or assert_failure then
     outcome := null;
-    error := sqlerrm;
+    error := left(sqlerrm, 10000);
+end
+$$;
+
+-- Whether a function is_admin() of the database says so of whoever calls; where there is none,
+-- whoever may execute the trigger is one. Whatever it did besides is undone.
+create function evenbeat_call.is_admin() returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    question constant text := (
+        select format('select %I.is_admin()', pg_namespace.nspname)
+        from pg_proc
+        join pg_namespace on pg_namespace.oid = pg_proc.pronamespace
+        where pg_proc.proname = 'is_admin'
+          and pg_proc.pronargs = 0
+          and pg_proc.prokind = 'f'
+          and not pg_proc.proretset
+          and pg_proc.prorettype = 'boolean'::regtype
+          and pg_namespace.nspname in ('metadata', 'public')
+        order by pg_namespace.nspname
+        limit 1
+    );
+    answer boolean := true;
+begin
+    if question is not null then
+        execute question into answer;
+        raise sqlstate 'EB002';
+    end if;
+    return true;
+exception when sqlstate 'EB002' then
+    return coalesce(answer, false);
+end
+$$;
+
+-- Raises where the session has what a function would take for its own: unless it says otherwise,
+-- tables and types of the session come first.
+create function evenbeat.check_session() returns void
+language plpgsql
+as $$
+begin
+    if exists (select from pg_class where pg_class.relnamespace = pg_my_temp_schema())
+        or exists (select from pg_type where pg_type.typnamespace = pg_my_temp_schema()) then
+        raise exception 'this session has temporary tables, which the function would meet'
+            using errcode = 'object_not_in_prerequisite_state',
+                hint = 'Drop them (discard temp), or use another session.';
+    end if;
+end
+$$;
+
+-- Raises where the caller is no administrator of jobs. Who may change them can have anything run as
+-- the role of functions; who may not must not get that by what they have left for the end of their
+-- transaction, which is done as that role too.
+create function evenbeat.check_administrator(caller name) returns void
+language plpgsql
+as $$
+begin
+    if has_table_privilege(caller, 'metadata.scheduled_jobs', 'update') then
+        return;
+    elsif pg_current_xact_id_if_assigned() is not null then
+        raise exception 'a job is triggered before anything else is written'
+            using errcode = 'active_sql_transaction',
+                hint = 'Trigger it in a transaction of its own.';
+    elsif not evenbeat_call.is_admin() then
+        raise exception 'Only administrators can trigger scheduled jobs'
+            using errcode = 'insufficient_privilege',
+                hint = 'Whoever may update metadata.scheduled_jobs is one, and whoever is_admin() '
+                    'says it of.';
+    end if;
+end
+$$;
+
+-- Where there is no role with few rights to call functions with, they have the engine's: raises
+-- unless they have them on schedule as well, and the caller may have them anyway.
+create function evenbeat.check_member(caller name) returns void
+language plpgsql
+as $$
+declare
+    -- As whom functions run on schedule, if that is somebody who may do less.
+    login constant name := (
+        select min(pg_roles.rolname)
+        from pg_proc
+        cross join lateral aclexplode(pg_proc.proacl) as granted
+        join pg_roles on pg_roles.oid = granted.grantee
+        where pg_proc.pronamespace = 'evenbeat'::regnamespace
+          and pg_proc.proname = 'settle_run'
+          and not pg_has_role(granted.grantee, current_user, 'member')
+    );
+begin
+    if login is not null then
+        raise exception 'by hand the function would have the rights of %, on schedule it has '
+            'those of %', current_user, login
+            using errcode = 'insufficient_privilege',
+                hint = 'Have what is in evenbeat_call given to that role, as docs/sql.md tells, '
+                    'or run the job by `evenbeat jobs run`.';
+    elsif not pg_has_role(caller, current_user, 'member') then
+        raise exception 'Only administrators can trigger scheduled jobs'
+            using errcode = 'insufficient_privilege',
+                hint = format('There is no role with few rights to call functions with, so only '
+                    'members of %s are: see docs/sql.md.', current_user);
+    end if;
+    raise warning 'the function runs with the rights of %, as on schedule', current_user
+        using hint = 'Have an administrator make the role evenbeat_sql: see docs/sql.md.';
+end
+$$;
+
+-- Raises where whoever calls may run no jobs by hand, or not in this session.
+create function evenbeat.check_caller() returns void
+language plpgsql
+as $$
+declare
+    -- Whatever functions with rights of their own are in between.
+    caller constant name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    -- As whom functions are called by hand.
+    callee constant oid := (
+        select pg_proc.proowner
+        from pg_proc
+        where pg_proc.oid = to_regprocedure('evenbeat_call.call_function(text, jsonb)')
+          and pg_proc.prosecdef
+    );
+begin
+    perform evenbeat.check_session();
+    if callee is null then
+        raise exception 'evenbeat_call.call_function is not as it was made'
+            using errcode = 'insufficient_privilege',
+                hint = 'Roll the migration of it back and apply it again; until then run the job '
+                    'by `evenbeat jobs run`.';
+    elsif pg_has_role(callee, current_user, 'member') then
+        perform evenbeat.check_member(caller);
+    else
+        perform evenbeat.check_administrator(caller);
+    end if;
+end
+$$;
+
+-- What a session knows by name besides tables, and how to forget it. What a function leaves of it
+-- would be run by the caller's next words, with the caller's rights.
+create function evenbeat.known_to_session() returns table (known text, forget text)
+language sql
+as $$
+    select
+        row(statements.name, statements.statement, statements.prepare_time)::text,
+        format('deallocate %I', statements.name)
+    from pg_prepared_statements as statements
+    union all
+    select
+        row(cursors.name, cursors.statement, cursors.creation_time)::text,
+        format('close %I', cursors.name)
+    from pg_cursors as cursors
+$$;
+
+-- Calls the function of a job that is run by hand, and leaves the session as it was.
+create function evenbeat.call_by_hand(
+    payload jsonb, out outcome jsonb, out error text, out duration_ms integer
+)
+language plpgsql
+as $$
+declare
+    known_before constant text[] := array(select known from evenbeat.known_to_session());
+    -- Not the clock that jobs go by: nobody sets this one.
+    began constant timestamptz := clock_timestamp();
+    each_one text;
+begin
+    select called.outcome, called.error into outcome, error
+    from evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments') as called;
+    duration_ms := round(1000 * extract(epoch from clock_timestamp() - began));
+    foreach each_one in array array(
+        select forget from evenbeat.known_to_session() where known <> all (known_before)
+    ) loop
+        execute each_one;
+    end loop;
 end
 $$;
 
@@ -766,15 +963,14 @@ set lock_timeout = '1s'
 as $$
 declare
     started timestamptz;
-    began timestamptz;
     meant bigint;
     beating evenbeat.pulse;
     payload jsonb;
     called record;
     is_good boolean;
     new_run bigint;
-    ms integer;
 begin
+    perform evenbeat.check_caller();
     select sql_job.job_id into meant from evenbeat.sql_job where sql_job.name = job_name;
     if meant is null then
         raise exception 'Scheduled job not found: %', job_name
@@ -800,23 +996,20 @@ begin
         raise exception 'the arguments of % refer to secrets, which only a node can fill in', job_name
             using hint = 'Run it through the API or by `evenbeat jobs run`.';
     end if;
-    if (
-        select pg_has_role(pg_proc.proowner, current_user, 'member')
-        from pg_proc
-        where pg_proc.oid = to_regprocedure('evenbeat_call.call_function(text, jsonb)')
-          and pg_proc.prosecdef
-    ) is distinct from false then
-        raise exception 'there is no role with few rights to call functions with: see docs/sql.md'
-            using errcode = 'insufficient_privilege';
-    end if;
-    -- Not before the lock: a run does not start while another one ends. Two clocks: runs are told by
-    -- the one that jobs go by, how long they took by the one that nobody sets.
+    -- Not before the lock: a run does not start while another one ends.
     started := evenbeat.clock();
-    began := clock_timestamp();
-    called := evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments');
+    called := evenbeat.call_by_hand(payload);
+    -- The lock is this transaction's, and so keeps out no function that triggers its own job.
+    if exists (
+        select from evenbeat.pulse
+        where pulse.id = meant
+          and pulse.run_number <> beating.run_number
+    ) then
+        raise exception 'Scheduled job is running: %', job_name
+            using errcode = 'lock_not_available', hint = 'Its function must not trigger it.';
+    end if;
     is_good := called.error is null
         and called.outcome -> 'success' is distinct from 'false'::jsonb;
-    ms := round(1000 * extract(epoch from clock_timestamp() - began));
     insert into evenbeat.run (
         id, job_id, number, state, cause, attempt, started_at, finished_at, duration_ms,
         error_class, error, result
@@ -824,8 +1017,10 @@ begin
     values (
         nextval('evenbeat.run_id'), meant, beating.run_number + 1,
         case when is_good then 'c' else 'f' end, 'm', 1, started,
-        evenbeat.clock(), ms, case when not is_good then 'handler_error' end,
-        case when not is_good then coalesce(called.error, called.outcome ->> 'message') end,
+        evenbeat.clock(), called.duration_ms, case when not is_good then 'handler_error' end,
+        case
+            when not is_good then coalesce(called.error, left(called.outcome ->> 'message', 10000))
+        end,
         called.outcome
     )
     returning run.id into new_run;
@@ -845,7 +1040,7 @@ begin
     where pulse.id = meant;
     return jsonb_build_object(
         'success', called.error is null, 'run_id', new_run, 'job_name', job_name,
-        'job_success', is_good, 'duration_ms', ms
+        'job_success', is_good, 'duration_ms', called.duration_ms
     ) || case
         when called.error is null then jsonb_build_object('result', called.outcome)
         else jsonb_build_object('error', called.error)
@@ -853,11 +1048,14 @@ begin
 end
 $$;
 
-revoke execute on function evenbeat_call.call_function(text, jsonb) from public;
-grant execute on function evenbeat_call.call_function(text, jsonb) to current_user;
+revoke execute on function
+    evenbeat_call.call_function(text, jsonb),
+    evenbeat_call.is_admin()
+from public;
 
 -- The role that people grant to: what it may do, all functions of jobs may. Where none can be made,
--- an administrator makes it, and gives it call_function: until then nothing is triggered by hand.
+-- an administrator makes it, and gives it what is in evenbeat_call: until then functions that are
+-- triggered by hand have the rights of the engine, as on schedule, and only its members trigger.
 do $$
 begin
     if not exists (select from pg_roles where rolname = 'evenbeat_sql') then
@@ -886,9 +1084,10 @@ begin
         execute format('grant evenbeat_sql to %I', current_user);
         alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
     end;
+    alter function evenbeat_call.is_admin() owner to evenbeat_sql;
     revoke create on schema evenbeat_call from evenbeat_sql;
 exception when insufficient_privilege then
-    raise warning 'the role evenbeat_sql cannot be given call_function: see docs/sql.md';
+    raise warning 'the role evenbeat_sql cannot be given what is in evenbeat_call: see docs/sql.md';
 end
 $$;
 
@@ -950,6 +1149,22 @@ cross join lateral (
     from metadata.scheduled_job_runs as runs
     where runs.job_id = jobs.id
 ) as counted;
+
+-- For administrators: granted to nobody here. The registry of functions is the database's own.
+create view public.schema_scheduled_functions as
+select
+    status.function_name,
+    initcap(replace((parse_ident(sql_job.function))[2], '_', ' ')) as display_name,
+    coalesce(
+        obj_description(to_regproc(sql_job.function), 'pg_proc'), status.description
+    ) as description,
+    null::varchar(50) as category,
+    status.name as job_name, status.schedule as cron_schedule, status.timezone,
+    status.enabled as schedule_enabled, status.last_run_at, status.last_run_success,
+    status.success_rate_percent,
+    to_regproc(sql_job.function) is not null as is_registered
+from public.scheduled_job_status as status
+join evenbeat.sql_job on sql_job.id = status.id;
 
 -- What waits, runs and has run, in the words of the queue that others had for it. What has no run
 -- yet has the job's own id, as a negative number.

@@ -21,7 +21,8 @@ end
 $$;
 
 -- One row: the login of this database. Roles belong to the whole server, hence one for each
--- database, with a password that all its nodes can read, and nobody else.
+-- database, with a password that all its nodes can read, and nobody else. Who makes what is below
+-- locks it: an advisory lock could be held by a function.
 create table evenbeat.sql_login (
     role name primary key,
     password text not null
@@ -140,7 +141,7 @@ begin
 end
 $body$, completion);
 begin
-    perform pg_advisory_xact_lock(hashtextextended('evenbeat.settle_run', 0));
+    lock table evenbeat.sql_login in share row exclusive mode;
     if exists (
         select from pg_proc
         where pronamespace = 'evenbeat'::regnamespace
@@ -178,7 +179,7 @@ declare
     );
     each_one regprocedure;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('evenbeat.settle_run', 0));
+    lock table evenbeat.sql_login in share row exclusive mode;
     if not has_schema_privilege(given, 'evenbeat', 'usage') then
         execute format('grant usage on schema evenbeat to %I', given);
     end if;
@@ -204,7 +205,7 @@ declare
         select oid from pg_database where datname = current_database()
     );
 begin
-    perform pg_advisory_xact_lock(hashtextextended('evenbeat.sql_login', 0));
+    lock table evenbeat.sql_login in share row exclusive mode;
     insert into evenbeat.sql_login (role, password)
     values (login, replace(concat(gen_random_uuid(), gen_random_uuid()), '-', ''))
     on conflict do nothing;

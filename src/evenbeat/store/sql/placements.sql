@@ -38,8 +38,9 @@ and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
     placement.phase_s, placement.cost_s, placement.timetable::text as counted_timetable
 
 -- name: lock
--- Of the transaction, so that it works behind a pooler. All who write the map hold it.
-select pg_advisory_xact_lock(hashtext('evenbeat'), hashtext('placement'));
+-- Of the transaction, so that it works behind a pooler. All who write the map hold it, and nobody
+-- else can: an advisory lock would be open to every SQL function.
+lock table evenbeat.placing in exclusive mode;
 
 -- name: counted
 -- The whole map, and the newest change in it: in one row, so that it is of one moment, and as

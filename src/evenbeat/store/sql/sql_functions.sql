@@ -10,8 +10,15 @@ from unnest(:functions::text[], :have_arguments::boolean[]) with ordinality
 order by given.place;
 
 -- name: call
--- As text: what is too large, or no JSON to Python, is seen before it is read.
-select evenbeat.call_function(:function, :arguments::jsonb)::text;
+-- As bytes: whatever encoding the function has left, they are the same, and what is no JSON to
+-- Python is seen when it is read. What is far too large is not sent.
+with answer as materialized (
+    select convert_to(evenbeat.call_function(:function, :arguments::jsonb)::text, 'UTF8') as told
+)
+select
+    octet_length(answer.told) as size,
+    case when octet_length(answer.told) <= :most_bytes::integer then answer.told end as told
+from answer;
 
 -- name: fire_deferred_triggers
 -- What waits for the commit happens now, while its errors are still the function's.
@@ -32,6 +39,16 @@ from evenbeat.sql_login
 join pg_roles on pg_roles.rolname = sql_login.role
 join pg_database on pg_database.datname = current_database()
 where sql_login.role = 'evenbeat_sql_' || pg_database.oid;
+
+-- name: is_spoilt
+-- Whether a function has left settings for the role that it ran as, as every role may for its own:
+-- some keep it from logging in at all.
+select exists (
+    select
+    from pg_db_role_setting
+    join pg_roles on pg_roles.oid = pg_db_role_setting.setrole
+    where pg_roles.rolname = :role
+);
 
 -- name: make_login
 select made.role, made.password

@@ -1,0 +1,258 @@
+"""With whose rights a triggered function runs, and what it leaves in its caller's session."""
+
+import asyncpg
+import pytest
+
+from tests.contracts.s3.integrator import CLEANUP, REGISTER, Integrator
+
+HOSTILE = {
+    "as a role with few rights": "return to_jsonb(current_user::text);",
+    "reset role": "reset role; return to_jsonb(current_user::text);",
+    "set role": "set role evenbeat; return to_jsonb(current_user::text);",
+    "session authorization": "reset session authorization; return to_jsonb(current_user::text);",
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_a_function_never_has_the_rights_of_the_engine_or_of_the_caller(
+    me: Integrator, body: str
+) -> None:
+    await me.register()
+    await me.function(body)
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer.get("result", "evenbeat_sql") == "evenbeat_sql", answer
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "perform from evenbeat.job",
+        "update evenbeat.pulse set token = 1",
+        "perform evenbeat_call.call_function('x.y', null)",
+        "alter function evenbeat_call.call_function(text, jsonb) security invoker",
+        "create function evenbeat_call.f() returns int language sql return 1",
+        "create function evenbeat.f() returns int language sql return 1",
+        "perform pg_read_file('/etc/passwd')",
+    ],
+)
+async def test_a_function_cannot_touch_the_engine(me: Integrator, statement: str) -> None:
+    await me.register()
+    await me.function(f"{statement}; return null;")
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer["success"] is False
+    assert "permission denied" in answer["error"]
+
+
+async def test_what_a_function_leaves_for_the_commit_is_done_with_its_own_rights(
+    me: Integrator,
+) -> None:
+    await me.sql.execute("""
+        create table witness (who text);
+        grant insert on witness to public;
+        create function tell() returns trigger language plpgsql as
+            'begin insert into public.witness values (current_user); return null; end';
+        create constraint trigger later after insert on ledger deferrable initially deferred
+            for each row execute function tell();
+    """)
+    await me.register()
+    await me.function("insert into ledger (note) values ('x'); return null;")
+    async with me.session() as owner:
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+    assert answer["success"], answer
+    assert await me.sql.fetchval("select who from witness") == "evenbeat_sql"
+
+
+async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integrator) -> None:
+    await me.sql.execute("""
+        create function public.evil(integer, integer) returns integer language plpgsql as
+            'begin raise exception ''astray as %'', current_user; end';
+        create operator public.+ (leftarg = integer, rightarg = integer, function = public.evil);
+        create function public.blind(text, text) returns boolean language sql return false;
+        create operator public.<> (leftarg = text, rightarg = text, function = public.blind);
+        create function public.blind(text[], text[]) returns boolean language sql return false;
+        create operator public.<> (leftarg = text[], rightarg = text[], function = public.blind);
+    """)
+    await me.register()
+    await me.function("set search_path = public, pg_catalog; return null;")
+    async with me.session() as owner:
+        before = await owner.fetchval("show search_path")
+        answer = await owner.fetchval("select trigger_scheduled_job('job')")
+        assert await owner.fetchval("show search_path") == before
+    assert "write set local" in answer["error"]
+    await me.function("set local search_path = public, pg_catalog; return null;")
+    assert (await me.trigger())["success"]
+
+
+READ_BY = (
+    "set client_encoding = 'SJIS'",
+    "set standard_conforming_strings = off",
+    "set local standard_conforming_strings = off",
+    "set local transform_null_equals = on",
+    "set backslash_quote = on",
+)
+
+
+async def test_a_function_cannot_change_how_its_caller_s_words_are_read(me: Integrator) -> None:
+    await me.register()
+    names = ("client_encoding", "standard_conforming_strings", "backslash_quote")
+    before = [await me.sql.fetchval(f"show {name}") for name in names]
+    for change in READ_BY:
+        await me.function(f"{change}; return null;")
+        assert "how texts are read" in (await me.trigger())["error"], change
+    assert [await me.sql.fetchval(f"show {name}") for name in names] == before
+
+
+async def test_a_function_may_have_temporary_tables_and_limits_of_its_own(me: Integrator) -> None:
+    await me.register()
+    await me.function("""
+        set local statement_timeout = '5min';
+        create temp table heap (id int) on commit drop;
+        insert into heap values (1), (2);
+        return to_jsonb((select count(*) from heap));
+    """)
+    async with me.sql.transaction():
+        for _ in range(2):
+            assert (await me.trigger())["result"] == 2
+
+
+async def test_a_function_does_not_meet_the_tables_of_its_caller_s_session(me: Integrator) -> None:
+    """The functions of the document look for theirs in the session's first."""
+    await me.sql.execute(CLEANUP)
+    await me.sql.execute(REGISTER)
+    await me.sql.execute("create temp table some_temp_table (created_at timestamptz)")
+    with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="temporary tables"):
+        await me.trigger("daily_cleanup")
+    await me.sql.execute("discard temp")
+    assert (await me.trigger("daily_cleanup"))["success"]
+
+
+async def test_a_function_that_became_too_mighty_is_not_called(me: Integrator) -> None:
+    await me.register()
+    async with me.session() as owner:
+        await owner.execute("alter function public.work() security definer")
+        await owner.execute("alter function public.work() owner to current_user")
+        try:
+            answer = await owner.fetchval("select trigger_scheduled_job('job')")
+        finally:
+            await owner.execute("alter function public.work() owner to integrator")
+    assert answer["success"] is False
+    assert "SECURITY DEFINER" in answer["error"]
+
+
+async def test_by_hand_a_function_has_no_more_rights_than_on_schedule(me: Integrator) -> None:
+    """Somebody with few rights runs them there, and whoever would call them here has many."""
+    await me.register()
+    async with me.session() as owner:
+        await owner.execute("begin; select evenbeat.admit_sql_role('stranger')")
+        await owner.execute(
+            "alter function evenbeat_call.call_function(text, jsonb) owner to current_user"
+        )
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=r"on schedule it has those"):
+            await owner.execute("select trigger_scheduled_job('job')")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "drop function evenbeat_call.call_function",
+        "alter function evenbeat_call.call_function security invoker",
+    ],
+)
+async def test_where_its_caller_is_not_as_it_was_made_nothing_is_called(
+    me: Integrator, damage: str
+) -> None:
+    await me.register()
+    async with me.session() as owner:
+        await owner.execute(f"begin; {damage}")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=r"not as it was made"):
+            await owner.execute("select trigger_scheduled_job('job')")
+
+
+async def test_a_function_cannot_drop_what_it_is_called_by(me: Integrator) -> None:
+    """PostgreSQL itself has no way back through a function that is gone, and undoes all of it."""
+    await me.register()
+    await me.function("drop owned by evenbeat_sql; return null;")
+    with pytest.raises(asyncpg.InternalServerError, match="cache lookup failed"):
+        await me.trigger()
+    await me.function("return null;")
+    assert (await me.trigger())["success"]
+
+
+async def test_a_function_that_triggers_its_own_job_does_not_run_beside_itself(
+    me: Integrator,
+) -> None:
+    await me.register()
+    await me.function(
+        "if current_setting('me.inner', true) = 'yes' then return null; end if;"
+        " perform set_config('me.inner', 'yes', true);"
+        " return public.trigger_scheduled_job('job');",
+        more="security definer",
+    )
+    with pytest.raises(asyncpg.LockNotAvailableError, match="must not trigger it"):
+        await me.trigger()
+    assert await me.sql.fetchval("select count(*) from metadata.scheduled_job_runs") == 0
+
+
+# Springs if anybody runs it but the role that functions are called as.
+SPRING = """
+    create function spring() returns integer language plpgsql as $$ begin
+        if current_user <> 'evenbeat_sql' then
+            raise exception 'sprung by %', current_user;
+        end if;
+        return 1;
+    end $$
+"""
+# What a function may leave behind, and the words of its caller that would run it.
+TRAPS = {
+    "a cursor that is filled at the commit": (
+        "execute 'declare trap cursor with hold for select public.spring()';",
+        "commit",
+    ),
+    "a cursor in place of the caller's": (
+        "execute 'close mine'; execute 'declare mine cursor for select public.spring()';",
+        "fetch all from mine",
+    ),
+    "a statement in place of the caller's": (
+        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';",
+        "execute mine",
+    ),
+    "a statement, and an error": (
+        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';"
+        " assert false;",
+        "execute mine",
+    ),
+    "a view before the caller's tables": (
+        "execute 'create temp view items as select public.spring()';",
+        "select * from items",
+    ),
+    "a trigger that waits for the commit": (
+        "execute 'create temp table t (id int)';"
+        " execute 'create function pg_temp.f() returns trigger language plpgsql as"
+        " ''begin perform public.spring(); return null; end''';"
+        " execute 'create constraint trigger t after insert on t deferrable initially deferred"
+        " for each row execute function pg_temp.f()'; execute 'insert into t values (1)';",
+        "commit",
+    ),
+}
+
+
+@pytest.mark.parametrize(("trap", "next_words"), TRAPS.values(), ids=TRAPS)
+async def test_nothing_that_a_function_leaves_behind_is_run_by_its_caller(
+    me: Integrator, trap: str, next_words: str
+) -> None:
+    await me.sql.execute(SPRING)
+    await me.register()
+    await me.function(f"{trap} return null;")
+    async with me.session() as owner:
+        await owner.execute("set search_path = public; prepare mine as select 1")
+        await owner.execute("begin; declare mine cursor for select 1")
+        await owner.fetchval("select trigger_scheduled_job('job')")
+        told = ""
+        try:
+            await owner.execute(next_words)
+        except asyncpg.PostgresError as error:
+            # What it knew by its name may be gone: then nothing was run, at least.
+            told = str(error)
+    assert "sprung" not in told

@@ -1,0 +1,109 @@
+"""Functions that disturb: by what they say, what they do to their role, how long they take."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.model import RunState
+from evenbeat.store import sql_functions
+from evenbeat.store.sql_login import SqlLogin
+from tests.sql.shop import ONCE, Shop
+from tests.sql.test_hostile import quoted
+
+# Texts, errors and results that somebody might choke on, and what is told of them.
+ODD = {
+    "return (repeat('[', 65) || repeat(']', 65))::jsonb;": "nested deeper than 64 levels",
+    "return (repeat('[', 3000) || repeat(']', 3000))::jsonb;": "depth limit exceeded",
+    "return to_jsonb(1e400::numeric);": "number is infinity",
+    "return to_jsonb(repeat('x', 1000000));": "has 1000002 bytes, and at most",
+    "return to_jsonb(repeat('x', 8000000));": "has 8000002 bytes, and at most",
+    "raise exception '%', repeat('x', 1000000);": "x" * 10_000,
+    "set client_encoding = 'SJIS'; raise exception 'é';": "has no equivalent in encoding",
+    "set transaction read only; return null;": "in a read-only transaction",
+    "raise exception 'mine' using errcode = 'EB001';": "mine",
+    "raise exception 'mine' using errcode = '57P01';": "mine",
+    "raise exception 'mine' using errcode = '08006';": "mine",
+    "raise exception 'mine' using errcode = '28P01';": "mine",
+}
+
+
+async def test_whatever_a_function_says_its_run_fails_and_the_next_one_is_fine(shop: Shop) -> None:
+    async with shop.serving():
+        for body, told in ODD.items():
+            failed = await shop.closed(await shop.call(body, policy=ONCE))
+            assert failed.state is RunState.FAILED, body
+            assert told in (failed.error or ""), body
+        fine = await shop.closed(
+            await shop.call("set client_encoding = 'LATIN1'; return to_jsonb('é'::text);")
+        )
+    assert (fine.state, fine.result) == (RunState.COMPLETED, "é")
+
+
+async def test_the_bell_of_the_nodes_may_be_rung_by_anybody(shop: Shop) -> None:
+    async with shop.serving(check_interval=timedelta(minutes=5)):
+        job = await shop.call("""
+            perform pg_notify('evenbeat_wake', repeat('x', 7000));
+            perform pg_notify('evenbeat_wake', each::text) from generate_series(1, 1000) as each;
+            return null;
+        """)
+        assert (await shop.closed(job)).state is RunState.COMPLETED
+        job = await shop.call("return null;")
+        assert (await shop.closed(job)).state is RunState.COMPLETED
+
+
+# What every role may do to itself.
+SPITE = (
+    "password 'mine now'",
+    "set default_transaction_read_only = on",
+    "set search_path = pg_temp",
+    "set role = none",
+    "set role = evenbeat_sql",
+    "set local_preload_libraries = nowhere",
+    "set idle_session_timeout = 1",
+)
+
+
+async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop) -> None:
+    async with shop.serving():
+        for spite in SPITE:
+            alter = f"execute format('alter role %I ' || {quoted(spite)}, session_user);"
+            for body in (alter, "insert into shop.sale (note) values ('sold');"):
+                job = await shop.call(f"{body} return null;", policy=ONCE)
+                assert (await shop.closed(job)).state is RunState.COMPLETED, spite
+    assert await shop.notes() == ["sold"] * len(SPITE)
+
+
+WAIT = """
+    create function shop.wait() returns trigger language plpgsql
+        as 'begin perform pg_sleep(600); return null; end';
+    create constraint trigger wait after insert on shop.sale deferrable initially deferred
+        for each row execute function shop.wait();
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "work"),
+    [
+        ("select 1", "perform pg_sleep(600)"),
+        (WAIT, "insert into shop.sale (note) values ('waits for the commit')"),
+    ],
+    ids=["itself", "a trigger that waits for the commit"],
+)
+async def test_a_function_cannot_give_more_time_to(shop: Shop, before: str, work: str) -> None:
+    """The server alone ends it: where nobody is left to look at a timer."""
+    await shop.script(before)
+    await shop.function(f"set statement_timeout = 0; {work}; return null;")
+    login = SqlLogin(shop.database)
+
+    async def call() -> None:
+        async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:
+            await sql_functions.call(session, "shop.work", {})
+
+    with pytest.raises(StoreUnavailable, match="statement timeout"):
+        await call()
+
+
+def ignore(*_: Any) -> None:
+    """What it says does not matter here."""
