@@ -12,6 +12,9 @@ for share
 
 -- fragment: lease
 -- What every claim writes: the run in hand, and why it happens.
+-- Whoever is due is not tucked. It is said all the same: an UPDATE that touches nothing of which a
+-- generated column is made reads the text of all their expressions anew for every row.
+is_tucked = false,
 token = :token,
 node_id = :node_id,
 run_id = nextval('evenbeat.run_id'),
