@@ -38,8 +38,10 @@ from evenbeat.store.nodes import Lane
 BACK_OFF = 1.0
 # Writing the last ends takes a moment even where runs are given none to finish.
 LEAST_PATIENCE = 5.0
-# Claims run ahead of what is written by this much, so that neither waits for the other.
-MOST_UNWRITTEN = 1000
+# Claims run ahead of what is written by one batch, so that neither waits for the other: it is
+# claimed while the one before is written. More would be in the way of the claims, which step over
+# whatever runs.
+MOST_UNWRITTEN = LARGEST_CLAIM
 # What comes by SQL has its first beat within a second.
 LONGEST_UNPLANNED = timedelta(milliseconds=800)
 # Threads that hang, on a node whose places are few.
