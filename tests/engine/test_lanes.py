@@ -1,8 +1,11 @@
 """Which node is given which job, and handlers that never wait."""
 
+import pytest
+
 from evenbeat.core.handler import RunContext
 from evenbeat.core.model import RunState, State
 from evenbeat.core.outcome import Done
+from evenbeat.engine import node
 from evenbeat.store import nodes
 from tests.engine.workshop import Does, DoesAtOnce, Gate, Workshop
 
@@ -44,6 +47,19 @@ async def test_a_handler_that_never_waits_needs_no_place(workshop: Workshop) -> 
             assert (run.state, run.result) == (RunState.COMPLETED, 1)
         gate.open.set()
         await workshop.closed(slow)
+
+
+async def test_while_nothing_can_be_written_handlers_that_wait_are_given_their_jobs(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As it is while a stranger's transaction holds the jobs whose runs have ended.
+    monkeypatch.setattr(node, "MOST_UNWRITTEN", -1)
+    async with workshop.node(Does(Done(), kind="slow"), DoesAtOnce(Done())):
+        job = await workshop.add()
+        for _ in range(2):
+            run = await workshop.closed(await workshop.add(kind="slow"))
+            assert run.state is RunState.COMPLETED
+        assert (await workshop.look(job)).pulse.state is State.PENDING
 
 
 async def test_what_a_handler_that_never_waits_raises_fails_its_run(workshop: Workshop) -> None:

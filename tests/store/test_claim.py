@@ -1,9 +1,12 @@
 """Claiming: what is due, in turn, once, and only for the living."""
 
 import asyncio
+import re
 import secrets
 from collections import Counter
 from datetime import timedelta
+
+import pytest
 
 from evenbeat.core.model import Cause, State
 from evenbeat.store import leases, nodes
@@ -272,3 +275,16 @@ async def test_turns_before_the_one_named_are_not_looked_at(shop: Shop) -> None:
     due = await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
     assert due.ungrouped_in is None
     assert (await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS)).waits() != []
+
+
+@pytest.mark.parametrize("name", ["claim_due", "claim_grouped"])
+async def test_a_claim_writes_a_column_that_generated_ones_are_made_of(
+    shop: Shop, name: str
+) -> None:
+    made_of = await shop.fetch(
+        "select column_name from information_schema.column_column_usage"
+        " where table_schema = 'evenbeat' and table_name = 'pulse'"
+    )
+    _, _, written = leases.SQL[name].template.rpartition("update evenbeat.pulse as p")
+    columns = set(re.findall(r"^ *(?:set )?(\w+) = ", written, re.MULTILINE))
+    assert columns & {row["column_name"] for row in made_of}, "each row costs four times as much"

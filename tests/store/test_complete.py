@@ -1,5 +1,7 @@
 """Completion: how a run ended is written once, by whoever holds its lease."""
 
+from datetime import timedelta
+
 import pytest
 
 from evenbeat.core.model import Cause, ErrorClass, RunState, State
@@ -41,6 +43,15 @@ async def test_results_that_are_lists_stay_whole_and_with_their_own_runs(shop: S
     for job in jobs:
         [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
         assert run.result == results[job.id]
+
+
+async def test_a_run_that_took_no_time_at_all_has_a_duration(shop: Shop) -> None:
+    job = await shop.add()
+    [claimed] = await shop.claim()
+    instant = Settled(claimed, settle(claimed, DONE, START), timedelta(0))
+    assert (await leases.complete(shop.database, [instant])).run_ids == {claimed.run.id}
+    [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
+    assert run.duration == timedelta(0)
 
 
 async def test_the_job_rests_until_its_next_beat(shop: Shop, clock: Clock) -> None:

@@ -13,6 +13,8 @@ from evenbeat.core.timetable import MAX_BEATS, Timetable
 OVERDUE = timedelta(minutes=1)
 # Counting the beats of a cron takes some 100 us each, and the node waits for it.
 MOST_COUNTED = 1000
+# What is asked for every run is not looked up in its enumeration every time.
+MANUAL, RETRY, SKIPPED = Cause.MANUAL, Cause.RETRY, RunState.SKIPPED
 
 _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
@@ -31,7 +33,7 @@ class Missed:
 def decide(claimed: Claimed, now: datetime) -> Skipped | None:
     """Whether the beat has come too late to be run; asked before the handler starts."""
     run, policy = claimed.run, claimed.definition.policy
-    if run.cause in (Cause.MANUAL, Cause.RETRY) or run.beat_at is None:
+    if run.beat_at is None or run.cause is MANUAL or run.cause is RETRY:
         return None
     late = now - run.beat_at
     if policy.start_deadline is not None and late > policy.start_deadline:
@@ -49,9 +51,9 @@ def move_on(
 ) -> tuple[datetime | None, Missed | None]:
     """The next beat of a recurring job whose beat is settled, and the beats passed over."""
     timetable = claimed.definition.timetable
-    if claimed.run.cause is Cause.MANUAL:
+    if claimed.run.cause is MANUAL:
         return timetable.next_after(now, claimed.runs_so_far), None
-    runs = claimed.runs_so_far + (run_state is not RunState.SKIPPED)
+    runs = claimed.runs_so_far + (run_state is not SKIPPED)
     after = _behind(claimed)
     following = timetable.next_after(after, runs)
     if following is None or following > now:

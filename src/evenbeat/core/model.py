@@ -13,6 +13,7 @@ from uuid import UUID
 from evenbeat.core.backoff import Backoff, Exponential, RetryRule
 from evenbeat.core.groups import Group
 from evenbeat.core.timetable import Timetable
+from evenbeat.core.values import value
 
 
 class State(StrEnum):
@@ -117,7 +118,7 @@ class Definition:
     wording: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenRun:
     """The run a node has in hand; `token` is its right to write the end of it."""
 
@@ -200,7 +201,7 @@ class Job:
     is_new: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claimed:
     """A job with the run that a node has just been given; `runs_so_far` are beats run to an end."""
 

@@ -11,6 +11,8 @@ from evenbeat.core.durations import Limits, describe_duration, format_duration, 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.place import Place, delay_of, with_phase
 from evenbeat.core.schedules.clockwork.instants import (
+    AFTER_LAST,
+    BEFORE_FIRST,
     EPOCH,
     FIRST_INSTANT,
     LAST_INSTANT,
@@ -62,7 +64,11 @@ class Bounds:
 
     @property
     def end(self) -> datetime:
-        return self.ends_at or LAST_INSTANT + RESOLUTION
+        return self.ends_at or AFTER_LAST
+
+    @property
+    def before_first(self) -> datetime:
+        return BEFORE_FIRST if self.starts_at is None else self.starts_at - RESOLUTION
 
     def runs_left(self, runs_so_far: int) -> int:
         return max(0, (self.max_runs or MAX_RUNS) - runs_so_far)
@@ -106,6 +112,8 @@ class Timetable:
     # The schedule with its place, and with the one before: made once, asked after every run.
     _rhythm: Schedule = field(init=False, compare=False, repr=False)
     _former: Schedule = field(init=False, compare=False, repr=False)
+    # How long after the instants that the schedule names the job beats.
+    delay: timedelta = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_slack()
@@ -115,6 +123,7 @@ class Timetable:
             ("_former", place and place.before),
         ):
             object.__setattr__(self, name, with_phase(self.schedule, phase))
+        object.__setattr__(self, "delay", delay_of(self.schedule, place and place.phase))
         if self.window is None or self.window.outside != "skip" or not self.is_definite:
             return
         start = self.bounds.first
@@ -152,11 +161,6 @@ class Timetable:
         return self.schedule.phase is None and self.bounds.starts_at is None
 
     @property
-    def delay(self) -> timedelta:
-        """How long after the instants that the schedule names the job beats."""
-        return delay_of(self.schedule, self.place and self.place.phase)
-
-    @property
     def phase(self) -> timedelta | None:
         """Of an interval: chosen by whomever; None before it is planned."""
         return self._rhythm.phase if isinstance(self._rhythm, Every) else None
@@ -184,10 +188,11 @@ class Timetable:
 
     def next_after(self, instant: datetime, runs_so_far: int = 0) -> datetime | None:
         """The smallest beat strictly later, None if there is none or the runs are used up."""
-        if not self.bounds.runs_left(runs_so_far):
+        bounds = self.bounds
+        if bounds.max_runs is not None and not bounds.runs_left(runs_so_far):
             return None
         beat = self._next(as_utc(instant))
-        return None if beat is None or beat >= self.bounds.end else beat
+        return None if beat is None or beat >= bounds.end else beat
 
     def next_beats(
         self, instant: datetime, count: int, runs_so_far: int = 0
@@ -300,8 +305,10 @@ class Timetable:
         return self._next_by(self._rhythm, self.delay, max(instant, since))
 
     def _next_by(self, schedule: Schedule, delay: timedelta, instant: datetime) -> datetime | None:
-        window, floor = self.window, self.bounds.first - RESOLUTION
+        window, floor = self.window, self.bounds.before_first
         if window is None:
+            if not delay:
+                return schedule.next_after(max(instant, floor))
             beat = schedule.next_after(max(instant - delay, floor))
             return None if beat is None else min(beat + delay, LAST_INSTANT)
         if window.outside == "skip":
@@ -319,7 +326,7 @@ class Timetable:
         if self.window is not None or not isinstance(rhythm, Every):
             return None
         low, high = (
-            max(start, self.bounds.first - RESOLUTION),
+            max(start, self.bounds.before_first),
             min(end, self.bounds.end - RESOLUTION),
         )
         if place is None or place.until is None or not isinstance(former, Every):

@@ -38,8 +38,10 @@ from evenbeat.store.nodes import Lane
 BACK_OFF = 1.0
 # Writing the last ends takes a moment even where runs are given none to finish.
 LEAST_PATIENCE = 5.0
-# Claims run ahead of what is written by this much, so that neither waits for the other.
-MOST_UNWRITTEN = 1000
+# Claims run ahead of what is written by one batch, so that neither waits for the other: it is
+# claimed while the one before is written. More would be in the way of the claims, which step over
+# whatever runs.
+MOST_UNWRITTEN = LARGEST_CLAIM
 # What comes by SQL has its first beat within a second.
 LONGEST_UNPLANNED = timedelta(milliseconds=800)
 # Threads that hang, on a node whose places are few.
@@ -181,26 +183,28 @@ class Node:
         # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
         if log.shows_info():
             tell_starts(batch)
+        is_traced = traces.is_on()
         for held in batch:
             self._recorder.in_hand[held.run.id] = held
             if isinstance(held, Broken):
                 ended.append(Ended(held, Failed(held.error), None))
             elif self._registry.is_instant(held.definition.kind):
-                ended.append(self._run_instantly(held))
+                ended.append(self._run_instantly(held, is_traced))
             else:
                 self._begin(held)
         if ended:
-            self._recorder.add(*ended)
+            self._recorder.add(ended)
 
-    def _run_instantly(self, claimed: Claimed) -> Ended:
-        began = time.monotonic()
+    def _run_instantly(self, claimed: Claimed, is_traced: bool) -> Ended:
+        began = time.monotonic_ns()
         context = RunContext(claimed, self._toolbox)
-        if traces.is_on():
+        if is_traced:
             with traces.processing(claimed) as span:
                 outcome = span.ended(runner.run_instantly(claimed, context, self._registry))
         else:
             outcome = runner.run_instantly(claimed, context, self._registry)
-        return Ended(claimed, outcome, timedelta(seconds=time.monotonic() - began))
+        # Of whole numbers a duration is made in half the time.
+        return Ended(claimed, outcome, timedelta(0, 0, (time.monotonic_ns() - began) // 1000))
 
     def _begin(self, claimed: Claimed) -> None:
         grace, toolbox = self._settings.stop_grace, self._toolbox
@@ -223,7 +227,7 @@ class Node:
                 lingering=self._lingering,
             )
         if ended.recorded is None:
-            self._recorder.add(ended)
+            self._recorder.add([ended])
         else:
             self._recorder.note(run.claimed, ended.recorded)
             if ended.recorded.group_ids:

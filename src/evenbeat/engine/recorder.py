@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import ErrorClass, RunState
 from evenbeat.core.outcome import Failed, Outcome
 from evenbeat.core.settle import Recorded, Verdict, settle, stop
+from evenbeat.core.values import value
 from evenbeat.engine import tally
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
@@ -40,7 +41,7 @@ TROUBLE = (StoreUnavailable, asyncpg.PostgresError)
 HELD_UP = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """A run that has ended."""
 
@@ -78,7 +79,7 @@ class Recorder:
         self.in_hand.pop(claimed.run.id, None)
         self._on_recorded()
 
-    def add(self, *ended: Ended) -> None:
+    def add(self, ended: Sequence[Ended]) -> None:
         self._ended.extend(ended)
         self._is_idle.clear()
         self._has_ended.set()
@@ -92,8 +93,9 @@ class Recorder:
             except Exception as error:
                 tell_failure(error)
             self._held_up += left
+            kept = {ended.claimed.run.id for ended in left}
             for ended in batch:
-                if ended not in left:
+                if ended.claimed.run.id not in kept:
                     self.in_hand.pop(ended.claimed.run.id, None)
             if not self._ended:
                 self._has_ended.clear()

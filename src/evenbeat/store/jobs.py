@@ -90,7 +90,12 @@ class Definitions:
 
     async def of(self, session: Session, versions: Mapping[int, Versions]) -> dict[int, Known]:
         """One that cannot be read must not hide the rest."""
-        unknown = [each for each, version in versions.items() if self._version(each) != version]
+        known = self._known
+        unknown = [
+            each
+            for each, version in versions.items()
+            if each not in known or known[each][0] != version
+        ]
         if unknown:
             rows = await session.fetch(SQL["definitions"], ids=unknown)
             if len(self._known) + len(unknown) > self._most:
@@ -98,11 +103,8 @@ class Definitions:
             found = {row["id"]: (versions_of(row), definition_from(row)) for row in rows}
             lost = {each: (versions[each], NOWHERE) for each in unknown if each not in found}
             self._known |= found | lost
-        return {each: self._known[each][1] for each in versions}
-
-    def _version(self, job_id: int) -> Versions | None:
-        known = self._known.get(job_id)
-        return known and known[0]
+            known = self._known
+        return {each: known[each][1] for each in versions}
 
 
 def versions_of(row: asyncpg.Record) -> Versions:

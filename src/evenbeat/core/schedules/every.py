@@ -1,7 +1,7 @@
 """Every so often, to the second, for ever in step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
@@ -28,6 +28,8 @@ class Every(Schedule):
 
     interval: timedelta
     phase: timedelta | None = None
+    # A beat of it: worked out once, and asked for after every run.
+    _anchor: datetime = field(init=False, compare=False, repr=False, default=EPOCH)
 
     kind: ClassVar[str] = "every"
     allows: ClassVar[frozenset[str]] = frozenset({"phase"})
@@ -38,6 +40,7 @@ class Every(Schedule):
         if self.phase is not None:
             # One rhythm is one value: phases that differ by whole intervals are the same.
             object.__setattr__(self, "phase", self.phase % self.interval)
+            object.__setattr__(self, "_anchor", EPOCH + self.phase)
 
     @classmethod
     def claims(cls, words: Sequence[str]) -> bool:
@@ -69,7 +72,7 @@ class Every(Schedule):
         return self if self.phase is not None else self.anchored_at(instant)
 
     def _next_after(self, instant: datetime) -> datetime:
-        anchor = EPOCH + self._placed()
+        anchor = self._placed()
         # Counting whole intervals from the anchor, instead of adding one to the last beat,
         # keeps the rhythm when a node was down for a week.
         passed = (instant - anchor) // self.interval
@@ -77,13 +80,13 @@ class Every(Schedule):
 
     def count_between(self, start: datetime, end: datetime) -> int:
         """How many beats lie after the start and not after the end, whatever the distance."""
-        anchor = EPOCH + self._placed()
+        anchor = self._placed()
         return max(0, (end - anchor) // self.interval - (start - anchor) // self.interval)
 
-    def _placed(self) -> timedelta:
+    def _placed(self) -> datetime:
         if self.phase is None:
             raise InvalidInput("schedule.phase", "this interval has not been placed yet")
-        return self.phase
+        return self._anchor
 
     def effective_period(self, now: datetime) -> timedelta:
         del now

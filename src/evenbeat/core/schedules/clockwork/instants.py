@@ -10,6 +10,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_INSTANT = datetime(2200, 1, 1, tzinfo=UTC)
 RESOLUTION = timedelta(microseconds=1)
+BEFORE_FIRST = FIRST_INSTANT - RESOLUTION
+AFTER_LAST = LAST_INSTANT + RESOLUTION
 
 
 def as_utc(instant: datetime) -> datetime:

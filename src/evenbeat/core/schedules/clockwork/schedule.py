@@ -5,12 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
-from evenbeat.core.schedules.clockwork.instants import (
-    FIRST_INSTANT,
-    LAST_INSTANT,
-    RESOLUTION,
-    as_utc,
-)
+from evenbeat.core.schedules.clockwork.instants import BEFORE_FIRST, LAST_INSTANT, as_utc
 from evenbeat.core.schedules.clockwork.options import Options
 
 KINDS: dict[str, type["Schedule"]] = {}
@@ -60,7 +55,7 @@ class Schedule(ABC):
         instant = as_utc(instant)
         if instant >= LAST_INSTANT:
             return None
-        beat = self._next_after(max(instant, FIRST_INSTANT - RESOLUTION))
+        beat = self._next_after(max(instant, BEFORE_FIRST))
         return None if beat is None or beat > LAST_INSTANT else beat
 
     @abstractmethod
