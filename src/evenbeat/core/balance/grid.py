@@ -27,6 +27,11 @@ class Grid:
     bins: int
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the blocks are more than single minutes."""
+        return bool(self.edges[1] >= 2 * MINUTE_S)
+
+    @property
     def starts(self) -> NDArray[np.int64]:
         return self.edges[:-1]
 
@@ -34,10 +39,8 @@ class Grid:
         return _padded(bins)[self.places].sum(0)
 
     def mean(self, bins: Numbers) -> Numbers:
-        return self.total(bins) / self.beats
-
-    def highest(self, bins: Numbers) -> Numbers:
-        return _padded(bins)[self.places].max(0)
+        # A window may leave nothing of a phase: such a one is never chosen.
+        return self.total(bins) / np.maximum(self.beats, 1)
 
     def pieces(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """These blocks, cut into equal pieces of a minute or a little more, and whose they are.
@@ -57,10 +60,22 @@ class Grid:
         beats = np.arange(len(self.places))[:, None] * self.edges[-1] + self.starts
         is_in_week = self.places < self.bins
         minutes = np.where(is_in_week, beats // MINUTE_S, 0)
-        return replace(self, places=np.where(is_in_week, bin_of_minute[minutes], self.bins))
+        places = np.where(is_in_week, bin_of_minute[minutes], self.bins)
+        return replace(self, places=places, beats=(places < self.bins).sum(0))
 
     def block_of(self, offset: int) -> int:
-        return int(np.searchsorted(self.edges, offset, side="right")) - 1
+        return int(self.blocks_of(np.array([offset]))[0])
+
+    def blocks_of(self, offsets: NDArray[np.int64]) -> NDArray[np.intp]:
+        return np.searchsorted(self.edges, offsets, side="right") - 1
+
+
+def drifts(interval_s: int) -> bool:
+    """Whether its beats come elsewhere every week.
+
+    What such a job meets this week it does not meet in the next.
+    """
+    return MINUTE_S < interval_s < WEEK_S and WEEK_S % interval_s != 0
 
 
 def _padded(bins: Numbers) -> Numbers:
