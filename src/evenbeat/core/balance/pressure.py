@@ -49,13 +49,13 @@ def near_peak(load: Counts | Numbers) -> Numbers:
 
     To be fuller than the average is no harm in itself; to make the peak higher is.
     """
-    peak = max(1.0, float(load.max()))
-    return (load * (1 / (_TOP * peak)) + (1 - 1 / _TOP)).clip(0)
+    below_peak = 1 - load / max(1.0, float(load.max()))
+    return (1 - below_peak / _TOP).clip(0)
 
 
 def _relative(load: Counts | Numbers) -> Numbers:
     """The load as a multiple of its average."""
-    return load * (1 / max(1e-9, float(load.mean())))
+    return load / max(1e-9, float(load.mean()))
 
 
 def _preferred(ring: LoadRing, window: Window) -> Numbers:

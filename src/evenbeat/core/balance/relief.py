@@ -64,37 +64,25 @@ def reach_level(
 
 
 def lower_peak(
-    ring: LoadRing,
-    loads: Iterable[Load],
-    level: Numbers,
-    now: datetime,
-    *,
-    is_thorough: bool = False,
+    ring: LoadRing, loads: Iterable[Load], level: Numbers, now: datetime
 ) -> Iterator[tuple[Load, Load]]:
     """Bring the slots down to the level, or as near to it as they come.
 
     Where windows or intervals put the level out of reach, every bin of a busy time is full, and
-    nothing seems to pay. Then the peak is taken down by a hundredth at a time; thoroughly, in
-    the end, by a single run.
+    nothing seems to pay. Then the peak is taken down by a hundredth at a time.
     """
     left = {load.job: load for load in loads}
-    goal, step = level, 0
+    goal = level
     while True:
         count = len(left)
         for old, new in reach_level(ring, list(left.values()), goal, now):
             left.pop(old.job)
             yield old, new
         above = ring.slot[ring.slot > level]
-        if not len(above):
+        if not len(above) or (goal is not level and len(left) == count):
             return
         peak = int(above.max())
-        if goal is level or len(left) < count:
-            step = max(1, peak // 100)
-        elif is_thorough and step > 1:
-            step //= 4
-        else:
-            return
-        goal = np.maximum(level, peak - max(1, step))
+        goal = np.maximum(level, peak - max(1, peak // 100))
 
 
 class Relief:
