@@ -23,7 +23,6 @@ class Grid:
 
     edges: NDArray[np.int64]
     places: NDArray[np.intp]
-    beats: NDArray[np.int64]
     bins: int
 
     @property
@@ -37,10 +36,6 @@ class Grid:
 
     def total(self, bins: Numbers) -> Numbers:
         return _padded(bins)[self.places].sum(0)
-
-    def mean(self, bins: Numbers) -> Numbers:
-        # A window may leave nothing of a phase: such a one is never chosen.
-        return self.total(bins) / np.maximum(self.beats, 1)
 
     def pieces(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """These blocks, cut into equal pieces of a minute or a little more, and whose they are.
@@ -60,8 +55,7 @@ class Grid:
         beats = np.arange(len(self.places))[:, None] * self.edges[-1] + self.starts
         is_in_week = self.places < self.bins
         minutes = np.where(is_in_week, beats // MINUTE_S, 0)
-        places = np.where(is_in_week, bin_of_minute[minutes], self.bins)
-        return replace(self, places=places, beats=(places < self.bins).sum(0))
+        return replace(self, places=np.where(is_in_week, bin_of_minute[minutes], self.bins))
 
     def block_of(self, offset: int) -> int:
         return int(self.blocks_of(np.array([offset]))[0])
@@ -108,7 +102,7 @@ def _grid(interval_s: int, bin_s: int, width_s: int) -> Grid:
     beats = np.arange(0, WEEK_S, reach, dtype=np.int64)[:, None] + edges[:-1]
     bins = WEEK_S // bin_s
     places = np.minimum(beats // bin_s, bins).astype(np.intp)
-    return Grid(edges, places, (beats < WEEK_S).sum(0), bins)
+    return Grid(edges, places, bins)
 
 
 @lru_cache(maxsize=1024)

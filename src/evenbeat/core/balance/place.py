@@ -34,13 +34,11 @@ from evenbeat.core.balance.model import (
     seconds_of,
 )
 from evenbeat.core.balance.opening import Opening
-from evenbeat.core.balance.pressure import felt, minute_pressure, near_peak, slot_pressure
+from evenbeat.core.balance.pressure import minute_pressure, slot_pressure
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.schedules.clockwork.window import Window
 
-# What the pressure of the slots counts once: beside it every beat that would raise the peak of the
-# week, and both again for minutes. Chosen by `./dev bench balance`.
-PEAK = 1.0
+# What the minutes count beside the slots. Chosen by `./dev bench balance`.
 MINUTE = 0.1
 # How many blocks, the cheapest by their slots, are looked at minute by minute.
 SHORTLIST = 4
@@ -82,8 +80,8 @@ def _find_offset(ring: LoadRing, load: Load, opening: Opening | None) -> int:
     interval = load.interval_s
     if interval <= MINUTE_S:
         return emptiest_second(ring, load, (0, interval), opening)
-    grid, slots = _grid_of(ring, load, opening), felt(ring, load)
-    cost = grid.mean(slot_pressure(ring, load, slots)) + PEAK * grid.total(near_peak(slots))
+    grid = _grid_of(ring, load, opening)
+    cost = slot_pressure(ring, load, grid.places)
     if opening:
         fits = opening.fits(grid.starts)
         if not fits.any():
@@ -126,12 +124,7 @@ def offset_in(
     if opening and load.window is not None:
         lands = landing(load.window, load.interval_s, ring.start_s, MINUTE_S)
         minutes = np.append(lands, WEEK_MINUTES)[minutes]
-    pressure, top = (
-        np.append(each, 0.0)[minutes].sum(0)
-        for each in (minute_pressure(ring, load), near_peak(ring.minute))
-    )
-    beats_inside = np.maximum((minutes < WEEK_MINUTES).sum(0), 1)
-    met = MINUTE * (pressure / beats_inside + PEAK * top)
+    met = MINUTE * minute_pressure(ring, load, minutes)
     if cost is not None:
         met += cost[owners]
     if opening:
@@ -182,11 +175,8 @@ def _find_slack(ring: LoadRing, load: Load, now: datetime) -> Placement:
         count = max(1, span // MINUTE_S)
         edges = np.arange(count + 1) * span // count
         met = beats[:, None] + edges[:-1]
-        slots = felt(ring, load)
-        cost: Numbers = slot_pressure(ring, load, slots)[met // SLOT_S].mean(0)
-        cost += PEAK * near_peak(slots)[met // SLOT_S].sum(0)
-        cost += MINUTE * minute_pressure(ring, load)[met // MINUTE_S].mean(0)
-        cost += MINUTE * PEAK * near_peak(ring.minute)[met // MINUTE_S].sum(0)
+        cost = slot_pressure(ring, load, met // SLOT_S)
+        cost += MINUTE * minute_pressure(ring, load, met // MINUTE_S)
         # Of equals, the least delay.
         best = int(np.argmin(np.round(cost, 9)))
         begin, end = int(edges[best]), int(edges[best + 1])
