@@ -1,5 +1,6 @@
 """Placing many jobs at once, which is better than one after another."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -8,24 +9,23 @@ import numpy as np
 
 from evenbeat.core.balance.grid import Numbers
 from evenbeat.core.balance.level import bound, even_level, forced
-from evenbeat.core.balance.model import SLOT_S, WEEK_S, Load, Placement
+from evenbeat.core.balance.model import SLOT_S, Load, Placement
 from evenbeat.core.balance.place import place, placement_of
-from evenbeat.core.balance.relief import lower_peak
+from evenbeat.core.balance.relief import reach_level
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import measure
+from evenbeat.core.schedules.clockwork.window import Window
 
 
 def place_all(ring: LoadRing, loads: Iterable[Load], now: datetime) -> list[Placement]:
-    """Place many at once, those with least choice first; answers in the order of the loads.
+    """Place many at once, in the order that leaves most choice; answers in the order of the loads.
 
-    A window leaves least. A short interval has fewer phases than a long one and meets more of the
-    week. What then still stands out is put right: none of these jobs has begun, so moves are free.
+    What then still stands out is put right: none of these jobs has begun, so moves are free.
     """
     given = list(loads)
     held = ring.slot.astype(np.float64) - _no_choice(ring)
     placed: dict[int, Placement] = {}
     new: list[Load] = []
-    for i in sorted(range(len(given)), key=lambda i: _choice(given[i])):
+    for i in _order(given):
         placed[i] = place(ring, given[i], now)
         if not given[i].is_pinned:
             new.append(replace(given[i], job=i, phase_s=placed[i].phase_s))
@@ -37,27 +37,47 @@ def place_all(ring: LoadRing, loads: Iterable[Load], now: datetime) -> list[Plac
     return [placed[i] for i in range(len(given))]
 
 
+def _order(loads: list[Load]) -> list[int]:
+    """Those with least choice first: slack, then short intervals, which meet more of the week.
+
+    Under windows no order is right: whoever is first takes from the others what they cannot do
+    without. There all kinds come in turn, each as often as there are many of it.
+    """
+    kinds = Counter((load.interval_s, load.window) for load in loads)
+    has_windows = any(window for _, window in kinds)
+    seen: Counter[tuple[int, Window | None]] = Counter()
+    keys: list[tuple[bool, float, int, int]] = []
+    for load in loads:
+        kind = load.interval_s, load.window
+        turn = (seen[kind] + 0.5) / kinds[kind] if has_windows else 0.0
+        seen[kind] += 1
+        keys.append((not load.is_pinned, turn, load.interval_s, -load.cost_s))
+    return sorted(range(len(loads)), key=keys.__getitem__)
+
+
 def _put_right(ring: LoadRing, loads: list[Load], level: Numbers, now: datetime) -> list[Load]:
-    """Take the peak down, and say where every job is then."""
+    """Take the peak down, by a hundredth and in the end by a run at a time, and say who is where.
+
+    Only what lowers the peak is kept.
+    """
     at = {load.job: load for load in loads}
-    at |= {new.job: new for _, new in lower_peak(ring, loads, level, now)}
-    before = measure(ring, WEEK_S)
-    further = list(lower_peak(ring, list(at.values()), level, now, is_thorough=True))
-    after = measure(ring, WEEK_S)
-    if after.score >= before.score and after.peak < before.peak:
-        at |= {new.job: new for _, new in further}
-    else:
-        # A lower peak at the cost of evenness is what the next rebalance would undo.
-        for old, new in further:
+    peak = int(ring.slot.max())
+    step = max(1, peak // 100)
+    while (ring.slot > level).any():
+        moves = list(reach_level(ring, at.values(), np.maximum(level, peak - step), now))
+        if ring.slot.max() < peak:
+            at |= {new.job: new for _, new in moves}
+            peak = int(ring.slot.max())
+            continue
+        for old, new in moves:
             ring.remove(new)
             ring.add(old)
+        if step == 1:
+            break
+        step = max(1, step // 4)
     return list(at.values())
 
 
 def _no_choice(ring: LoadRing) -> Numbers:
     """What no choice of phases changes."""
     return forced(ring, SLOT_S) + bound(ring, SLOT_S)
-
-
-def _choice(load: Load) -> tuple[bool, bool, int, int]:
-    return not load.is_pinned, load.window is None, load.interval_s, -load.cost_s

@@ -23,8 +23,12 @@ class Grid:
 
     edges: NDArray[np.int64]
     places: NDArray[np.intp]
-    beats: NDArray[np.int64]
     bins: int
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the blocks are more than single minutes."""
+        return bool(self.edges[1] >= 2 * MINUTE_S)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -32,12 +36,6 @@ class Grid:
 
     def total(self, bins: Numbers) -> Numbers:
         return _padded(bins)[self.places].sum(0)
-
-    def mean(self, bins: Numbers) -> Numbers:
-        return self.total(bins) / self.beats
-
-    def highest(self, bins: Numbers) -> Numbers:
-        return _padded(bins)[self.places].max(0)
 
     def pieces(self, blocks: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """These blocks, cut into equal pieces of a minute or a little more, and whose they are.
@@ -60,7 +58,18 @@ class Grid:
         return replace(self, places=np.where(is_in_week, bin_of_minute[minutes], self.bins))
 
     def block_of(self, offset: int) -> int:
-        return int(np.searchsorted(self.edges, offset, side="right")) - 1
+        return int(self.blocks_of(np.array([offset]))[0])
+
+    def blocks_of(self, offsets: NDArray[np.int64]) -> NDArray[np.intp]:
+        return np.searchsorted(self.edges, offsets, side="right") - 1
+
+
+def drifts(interval_s: int) -> bool:
+    """Whether its beats come elsewhere every week.
+
+    What such a job meets this week it does not meet in the next.
+    """
+    return MINUTE_S < interval_s < WEEK_S and WEEK_S % interval_s != 0
 
 
 def _padded(bins: Numbers) -> Numbers:
@@ -93,7 +102,7 @@ def _grid(interval_s: int, bin_s: int, width_s: int) -> Grid:
     beats = np.arange(0, WEEK_S, reach, dtype=np.int64)[:, None] + edges[:-1]
     bins = WEEK_S // bin_s
     places = np.minimum(beats // bin_s, bins).astype(np.intp)
-    return Grid(edges, places, (beats < WEEK_S).sum(0), bins)
+    return Grid(edges, places, bins)
 
 
 @lru_cache(maxsize=1024)

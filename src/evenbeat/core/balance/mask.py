@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.balance.model import MINUTE_S, WEEK_MINUTES, WEEK_S, instant_of
+from evenbeat.core.balance.model import DAY_S, MINUTE_S, WEEK_MINUTES, WEEK_S, instant_of
 from evenbeat.core.schedules.clockwork.window import Window
 
 Mask = NDArray[np.bool_]
@@ -37,3 +37,21 @@ def opening_seconds(window: Window, start_s: int) -> NDArray[np.int64]:
         if opens >= start
     ]
     return np.array(found, np.int64)
+
+
+@lru_cache(maxsize=64)
+def landing(window: Window, interval_s: int, start_s: int, bin_s: int) -> NDArray[np.intp]:
+    """The bin that a beat in each minute of the week lands in; the bin behind the last for none.
+
+    A beat outside waits for the opening, if that is far less than an interval away. Shorter
+    intervals have a beat waiting at every opening, whatever their phase.
+    """
+    nowhere = WEEK_S // bin_s
+    minutes = np.arange(WEEK_MINUTES, dtype=np.intp)
+    opened = opening_seconds(window, start_s)
+    if window.outside == "skip" or interval_s < DAY_S or not len(opened):
+        waiting = np.full(WEEK_MINUTES, nowhere)
+    else:
+        following = np.searchsorted(opened, minutes * MINUTE_S) % len(opened)
+        waiting = opened[following] // bin_s
+    return np.where(open_minutes(window, start_s), minutes * MINUTE_S // bin_s, waiting)

@@ -8,12 +8,21 @@ phase comes once in (now, now + interval], so a first beat that near costs nothi
 
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.balance.grid import Numbers, blocks_of, emptiest, minutes_of, spread_order
-from evenbeat.core.balance.mask import open_minutes
+from evenbeat.core.balance.grid import (
+    Grid,
+    Numbers,
+    blocks_of,
+    drifts,
+    emptiest,
+    minutes_of,
+    spread_order,
+)
+from evenbeat.core.balance.mask import landing
 from evenbeat.core.balance.model import (
     MINUTE_S,
     SLOT_S,
@@ -25,19 +34,14 @@ from evenbeat.core.balance.model import (
     seconds_of,
 )
 from evenbeat.core.balance.opening import Opening
-from evenbeat.core.balance.ring import Counts, LoadRing
+from evenbeat.core.balance.pressure import minute_pressure, slot_pressure
+from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.schedules.clockwork.window import Window
 
-# What a start meets counts relative to the average of the week: other starts of its slots once,
-# and beside these work going on, the peak of the week, other starts of its minutes. Chosen by
-# `./dev bench balance`.
-BUSY = 0.5
-PEAK = 4.0
+# What the minutes count beside the slots. Chosen by `./dev bench balance`.
 MINUTE = 0.1
 # How many blocks, the cheapest by their slots, are looked at minute by minute.
 SHORTLIST = 4
-# How much fuller than other times a preferred one may be before these are as good.
-PREFERENCE = 0.5
 
 
 def place(ring: LoadRing, load: Load, now: datetime) -> Placement:
@@ -76,34 +80,51 @@ def _find_offset(ring: LoadRing, load: Load, opening: Opening | None) -> int:
     interval = load.interval_s
     if interval <= MINUTE_S:
         return emptiest_second(ring, load, (0, interval), opening)
-    grid = minutes_of(interval) if opening else blocks_of(interval)
-    felt = _felt(ring, load)
-    cost = grid.mean(_slot_pressure(ring, load, felt)) + PEAK * grid.highest(_near_peak(felt))
+    grid = _grid_of(ring, load, opening)
+    cost = slot_pressure(ring, load, grid.places)
     if opening:
         fits = opening.fits(grid.starts)
         if not fits.any():
             # Open only for a moment at the very end of the interval.
             return opening.first_s % interval
         cost = np.where(fits, cost, np.inf)
+    elif interval in ring.drifting and load.prefers is None:
+        own = ring.drifting[interval]
+        cost = np.where(own == own.min(), cost, np.inf)
     order = spread_order(len(cost))
-    # Under a window, the blocks are single minutes.
-    count = SHORTLIST * SLOT_S // MINUTE_S if opening else SHORTLIST
+    # Blocks that are single minutes are many.
+    count = SHORTLIST if grid.is_wide else SHORTLIST * SLOT_S // MINUTE_S
     cheapest = order[np.argsort(np.round(cost[order], 9), kind="stable")[:count]]
-    return offset_in(ring, load, cheapest, opening, cost)
+    return offset_in(ring, load, grid, cheapest, opening, cost)
+
+
+def _grid_of(ring: LoadRing, load: Load, opening: Opening | None) -> Grid:
+    if opening and load.window is not None:
+        return _landing_grid(load.interval_s, load.window, ring.start_s)
+    return minutes_of(load.interval_s) if drifts(load.interval_s) else blocks_of(load.interval_s)
+
+
+@lru_cache(maxsize=64)
+def _landing_grid(interval_s: int, window: Window, start_s: int) -> Grid:
+    return minutes_of(interval_s).landing(landing(window, interval_s, start_s, SLOT_S))
 
 
 def offset_in(
     ring: LoadRing,
     load: Load,
+    grid: Grid,
     blocks: NDArray[np.intp],
     opening: Opening | None,
     cost: Numbers | None = None,
 ) -> int:
     """The emptiest minute of these blocks, each at its cost, and its emptiest second."""
-    grid = minutes_of(load.interval_s) if opening else blocks_of(load.interval_s)
     pieces, owners = grid.pieces(blocks)
     beats = np.arange(0, WEEK_S, load.interval_s)[:, None] + pieces[:, 0]
-    met = MINUTE * _minute_pressure(ring, load, beats).mean(0)
+    minutes = np.minimum(beats // MINUTE_S, WEEK_MINUTES)
+    if opening and load.window is not None:
+        lands = landing(load.window, load.interval_s, ring.start_s, MINUTE_S)
+        minutes = np.append(lands, WEEK_MINUTES)[minutes]
+    met = MINUTE * minute_pressure(ring, load, minutes)
     if cost is not None:
         met += cost[owners]
     if opening:
@@ -125,68 +146,6 @@ def emptiest_second(
     if opening:
         met = np.where(opening.is_open(np.arange(begin, end)), met, np.inf)
     return begin + emptiest(met)
-
-
-# --- what is met --------------------------------------------------------------------------------
-
-
-def _relative(load: Counts | Numbers) -> Numbers:
-    """The load as a multiple of its average."""
-    return load / max(1e-9, float(load.mean()))
-
-
-def _felt(ring: LoadRing, load: Load) -> Numbers:
-    """The slots as a job sees them: times that it prefers seem emptier than they are."""
-    slots = ring.slot.astype(np.float64)
-    if load.prefers is None:
-        return slots
-    return slots / (1 + PREFERENCE * _preferred(ring, load.prefers))
-
-
-def _near_peak(felt: Numbers) -> Numbers:
-    """1 for the fullest slot of the week, and next to nothing for those well below it.
-
-    To be fuller than the average is no harm in itself; to make the peak higher is.
-    """
-    return (felt / max(1.0, float(felt.max()))) ** 8
-
-
-def _slot_pressure(ring: LoadRing, load: Load, felt: Numbers) -> Numbers:
-    """What a start in each slot would meet: other starts, and work going on while it runs."""
-    busy = _busy(ring, load).reshape(-1, SLOT_S // MINUTE_S).mean(1)
-    pressure = _relative(felt) + BUSY * busy
-    if load.prefers is not None:
-        # In an empty week too, the preferred times come first.
-        pressure -= MINUTE * _preferred(ring, load.prefers)
-    return pressure
-
-
-def _preferred(ring: LoadRing, window: Window) -> Numbers:
-    """How much of each slot is within the window, from 0 to 1."""
-    return open_minutes(window, ring.start_s).reshape(-1, SLOT_S // MINUTE_S).mean(1)
-
-
-def _minute_pressure(ring: LoadRing, load: Load, starts: Counts) -> Numbers:
-    """What these starts would meet, minute by minute."""
-    minutes = starts // MINUTE_S % WEEK_MINUTES
-    others = ring.minute[minutes] / max(1e-9, float(ring.minute.mean()))
-    if _minutes(load) == 1:
-        # The usual case, without looking at the rest of the week.
-        return others + ring.busy[minutes] * (BUSY / max(1e-9, float(ring.busy.mean())))
-    return others + BUSY * _busy(ring, load)[minutes]
-
-
-def _minutes(load: Load) -> int:
-    return max(1, round(load.cost_s / MINUTE_S))
-
-
-def _busy(ring: LoadRing, load: Load) -> Numbers:
-    """The work going on, on average over as long as a run of the job takes from each minute on."""
-    minutes, busy = _minutes(load), _relative(ring.busy)
-    if minutes == 1:
-        return busy
-    summed = np.concatenate([[0.0], np.cumsum(np.concatenate([busy, busy[:minutes]]))])
-    return (summed[minutes : minutes + WEEK_MINUTES] - summed[:WEEK_MINUTES]) / minutes
 
 
 # --- more than a week, and pinned with slack ----------------------------------------------------
@@ -216,10 +175,8 @@ def _find_slack(ring: LoadRing, load: Load, now: datetime) -> Placement:
         count = max(1, span // MINUTE_S)
         edges = np.arange(count + 1) * span // count
         met = beats[:, None] + edges[:-1]
-        felt = _felt(ring, load)
-        cost: Numbers = _slot_pressure(ring, load, felt)[met // SLOT_S].mean(0)
-        cost += PEAK * _near_peak(felt)[met // SLOT_S].max(0)
-        cost += MINUTE * _minute_pressure(ring, load, met).mean(0)
+        cost = slot_pressure(ring, load, met // SLOT_S)
+        cost += MINUTE * minute_pressure(ring, load, met // MINUTE_S)
         # Of equals, the least delay.
         best = int(np.argmin(np.round(cost, 9)))
         begin, end = int(edges[best]), int(edges[best + 1])

@@ -141,7 +141,7 @@ def _use_slack(
 
 
 def _pays(before: Score, after: Score) -> bool:
-    if after.score < before.score:
+    if after.score < before.score or after.peak > before.peak:
         return False
     return (
         after.score - before.score >= WORTH_MOVING

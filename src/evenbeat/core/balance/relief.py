@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.balance.grid import Grid, Numbers, blocks_of, emptiest, minutes_of
-from evenbeat.core.balance.mask import Mask, open_minutes, opening_seconds
-from evenbeat.core.balance.model import DAY_S, MINUTE_S, SLOT_S, WEEK_MINUTES, WEEK_S, Load
+from evenbeat.core.balance.mask import Mask, landing
+from evenbeat.core.balance.model import MINUTE_S, SLOT_S, WEEK_S, Load
 from evenbeat.core.balance.opening import Opening
 from evenbeat.core.balance.place import emptiest_second, offset_in
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.schedules.clockwork.window import Window
 
 # A move pays if it takes at least one run of the week from above the level; what it saves less
 # than that only decides between moves.
@@ -65,37 +64,25 @@ def reach_level(
 
 
 def lower_peak(
-    ring: LoadRing,
-    loads: Iterable[Load],
-    level: Numbers,
-    now: datetime,
-    *,
-    is_thorough: bool = False,
+    ring: LoadRing, loads: Iterable[Load], level: Numbers, now: datetime
 ) -> Iterator[tuple[Load, Load]]:
     """Bring the slots down to the level, or as near to it as they come.
 
     Where windows or intervals put the level out of reach, every bin of a busy time is full, and
-    nothing seems to pay. Then the peak is taken down by a hundredth at a time; thoroughly, in
-    the end, by a single run.
+    nothing seems to pay. Then the peak is taken down by a hundredth at a time.
     """
     left = {load.job: load for load in loads}
-    goal, step = level, 0
+    goal = level
     while True:
         count = len(left)
         for old, new in reach_level(ring, list(left.values()), goal, now):
             left.pop(old.job)
             yield old, new
         above = ring.slot[ring.slot > level]
-        if not len(above):
+        if not len(above) or (goal is not level and len(left) == count):
             return
         peak = int(above.max())
-        if goal is level or len(left) < count:
-            step = max(1, peak // 100)
-        elif is_thorough and step > 1:
-            step //= 4
-        else:
-            return
-        goal = np.maximum(level, peak - max(1, step))
+        goal = np.maximum(level, peak - max(1, peak // 100))
 
 
 class Relief:
@@ -172,25 +159,8 @@ class Relief:
         fits = np.ones(len(grid.starts), np.bool_)
         if opening and load.window is not None:
             fits = opening.fits(grid.starts)
-            grid = grid.landing(self._landing(load, load.window))
+            grid = grid.landing(landing(load.window, interval, self._ring.start_s, self._bin_s))
         return _Rhythm(grid, fits, opening, side_by_side)
-
-    def _landing(self, load: Load, window: Window) -> NDArray[np.intp]:
-        """The bin that a beat in each minute of the week lands in, `bins` for none.
-
-        A beat outside waits for the opening, if that is far less than an interval away. Shorter
-        intervals have a beat waiting at every opening, whatever their phase.
-        """
-        nowhere, start_s = WEEK_S // self._bin_s, self._ring.start_s
-        minutes = np.arange(WEEK_MINUTES, dtype=np.intp)
-        bins = minutes * MINUTE_S // self._bin_s
-        opened = opening_seconds(window, start_s)
-        if window.outside == "skip" or load.interval_s < DAY_S or not len(opened):
-            waiting = np.full(WEEK_MINUTES, nowhere)
-        else:
-            following = np.searchsorted(opened, minutes * MINUTE_S) % len(opened)
-            waiting = opened[following] // self._bin_s
-        return np.where(open_minutes(window, start_s), bins, waiting)
 
     def _move(self, rhythm: _Rhythm, source: int, target: int) -> tuple[Load, Load]:
         old = rhythm.members[source].pop()
@@ -202,7 +172,7 @@ class Relief:
             begin, end = rhythm.grid.edges[target : target + 2].tolist()
             offset = emptiest_second(ring, old, (begin, end), rhythm.opening)
         else:
-            offset = offset_in(ring, old, np.array([target]), rhythm.opening)
+            offset = offset_in(ring, old, rhythm.grid, np.array([target]), rhythm.opening)
         new = replace(old, phase_s=(ring.start_s + offset) % old.interval_s)
         ring.add(new)
         return old, new

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from evenbeat.core.balance.grid import drifts, minutes_of
 from evenbeat.core.balance.mask import open_minutes, opening_seconds
 from evenbeat.core.balance.model import (
     HOUR_S,
@@ -60,7 +61,8 @@ class LoadRing:
     the jobs that start in each hour. `pinned` and `pinned_minute` are the part of `slot` and
     `minute` that nobody can move, `rhythms` how many jobs have each interval and window,
     `windowed` the starts of the week that each window holds, `far` how many jobs of more than a
-    week start in each of the weeks to come.
+    week start in each of the weeks to come, `drifting` how many jobs of an interval that is no
+    part of a week have each minute of it as their phase.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -75,6 +77,7 @@ class LoadRing:
         self.rhythms: Counter[tuple[int, Window | None]] = Counter()
         self.windowed: Counter[Window] = Counter()
         self.far = np.zeros(_FAR_WEEKS, np.int64)
+        self.drifting: dict[int, Counts] = {}
         self.job_count = 0
 
     @property
@@ -101,6 +104,8 @@ class LoadRing:
         self._apply_job(load, starts, sign)
         self._apply_busy(starts, load.cost_s, sign)
         self.job_count += sign
+        if load.window is None and drifts(load.interval_s):
+            self._apply_drifting(load.interval_s, np.array([self.offset_of(load)]), sign)
         if load.is_pinned or load.is_fixed:
             np.add.at(self.pinned, slots, sign)
             np.add.at(self.pinned_minute, minutes, sign)
@@ -128,6 +133,13 @@ class LoadRing:
         share = (ends - np.maximum(into[:, None] - passed, 0)).clip(0)
         places = (starts[:, None] + passed) // MINUTE_S % WEEK_MINUTES
         np.add.at(self.busy, places, sign * share)
+
+    def _apply_drifting(self, interval_s: int, offsets: Counts, counts: Counts | int) -> None:
+        grid = minutes_of(interval_s)
+        own = self.drifting.setdefault(interval_s, np.zeros(len(grid.starts), np.int64))
+        np.add.at(own, grid.blocks_of(offsets), counts)
+        if not own.any():
+            del self.drifting[interval_s]
 
     def offset_of(self, load: Load) -> int:
         """How long after the start of the ring the job beats first."""
@@ -183,6 +195,8 @@ class LoadRing:
             self.rhythms[int(interval), None] += total
             if interval > WEEK_S:
                 np.add.at(self.far, offset // WEEK_S, count)
+            if drifts(int(interval)):
+                self._apply_drifting(int(interval), offset, count)
         self.second += starts.astype(np.int32)
         self.minute += starts.reshape(-1, MINUTE_S).sum(1)
         self.slot += starts.reshape(-1, SLOT_S).sum(1)
