@@ -9,7 +9,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
 from evenbeat.cli.completion import complete_jobs
 from evenbeat.cli.opened import with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, Limit
 from evenbeat.control.audit import AuditPage
 from evenbeat.core.audit import Entry
 
@@ -29,7 +29,7 @@ def list_entries(
     actor: Annotated[
         str | None, typer.Option(help="By this person or program, as in cli:ann.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    limit: Limit = 50,
     before: Annotated[
         int | None, typer.Option(help="Older than the entry of this id: the next page.")
     ] = None,
@@ -50,9 +50,9 @@ def list_entries(
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import AuditOut
 
-        show.json(AuditOut.from_core(page).model_dump(mode="json")["entries"])
+        show.answer(AuditOut.from_core(page))
         return
-    show.rows(COLUMNS, [row_of(entry, now) for entry in page.entries], output)
+    show.rows(COLUMNS, [row_of(entry, now) for entry in page.entries])
     if page.older_than is not None:
         typer.echo(f"There are more: go on with --before {page.older_than}", err=True)
 

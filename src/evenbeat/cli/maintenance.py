@@ -64,7 +64,7 @@ def tell(found: Maintenance | None, now: datetime, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import MaintenanceOut
 
-        show.json(MaintenanceOut.from_core(found).model_dump(mode="json"))
+        show.answer(MaintenanceOut.from_core(found))
     else:
         typer.echo(in_words(found, now))
 

@@ -48,10 +48,10 @@ def with_any_schema(
     return asyncio.run(run())
 
 
-def with_url(work: Callable[[str], Awaitable[Result]]) -> Result:
+def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = None) -> Result:
     """Do something with the database's URL; an embedded server runs as long as it takes."""
 
-    settings = load()
+    settings = load(data_dir=data_dir)
     # Standard output is the command's own: `evenbeat db url` may stand in a shell's $( ).
     log.configure(settings)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from evenbeat.api.v1.wire.job_out import JobOut
-from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut
+from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show, written
 from evenbeat.cli.job_writing import tell_added
@@ -35,9 +35,9 @@ def list_templates(data_dir: DataDir = None, output: show.Output = show.Format.T
 
     found, now = with_app(work, data_dir)
     if output is show.Format.JSON:
-        show.json([as_object(each) for each in found])
+        show.answer(TemplatesOut.from_core(found))
     else:
-        show.rows(COLUMNS, [row_of(each, now) for each in found], output)
+        show.rows(COLUMNS, [row_of(each, now) for each in found])
 
 
 @app.command("show")
@@ -85,7 +85,7 @@ def delete(
         typer.confirm(f"Delete the template {name}?", abort=True, err=True)
     with_app(lambda eb: eb.templates.delete(name), data_dir)
     if output is show.Format.JSON:
-        show.json(as_object(found))
+        show.answer(TemplateOut.from_core(found))
     else:
         typer.echo(f"Deleted the template {name}.")
 
@@ -118,7 +118,7 @@ def add_job(
 
     job, now = with_app(work, data_dir, find=find_app)
     if output is show.Format.JSON:
-        show.json(JobOut.from_core(job, now).model_dump(mode="json"))
+        show.answer(JobOut.from_core(job, now))
     else:
         tell_added(job, now, dry_run=False)
 
@@ -134,10 +134,6 @@ def read_param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def as_object(template: Template) -> dict[str, Any]:
-    return TemplateOut.from_core(template).model_dump(mode="json")
-
-
 def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
     parameters = [
         name if default is None else f"{name}={show.in_json(default)}"
@@ -149,7 +145,7 @@ def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
 
 def tell(template: Template, output: show.Format) -> None:
     if output is show.Format.JSON:
-        show.json(as_object(template))
+        show.answer(TemplateOut.from_core(template))
         return
     show.fields(
         {

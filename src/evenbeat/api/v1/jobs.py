@@ -69,8 +69,11 @@ async def create_jobs(body: BatchIn, app: App, caller: Caller) -> BatchOut:
 @router.get("", dependencies=VIEWER)
 async def list_jobs(app: App, query: Annotated[ListIn, Query()]) -> JobsOut:
     """Jobs that match, a page at a time."""
-    page = await app.listing.page(query.filter(), order=query.order(), **query.place())
-    return JobsOut.from_core(page, query, await app.now())
+    order = query.order()
+    page = await app.listing.page(query.filter(), order=order, **query.place())
+    return JobsOut.from_core(
+        page, await app.now(), order=order, limit=query.limit, offset=query.offset
+    )
 
 
 @router.get("/status-counts", dependencies=VIEWER)
