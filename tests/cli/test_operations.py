@@ -126,3 +126,27 @@ async def test_templates_are_listed_shown_and_deleted(
     assert len((await call("templates", "list", *JSON)).json["templates"]) == 1
     assert (await call("templates", "delete", "hello", "--yes", *JSON)).json == listed
     assert (await call("templates", "show", "hello")).code == 1
+    by_hand = [(entry.action, entry.actor.name[:4]) for entry in await desk.audit()]
+    assert by_hand == [("delete_template", "cli:"), ("put_template", "cli:")]
+
+
+async def test_limits_that_the_group_does_not_have_are_warned_of(
+    desk: Desk, call: Call, tmp_path: Path
+) -> None:
+    await call("groups", "set", "site", "--max-running", "2")
+    job = {"kind": "echo", "schedule": "every 1h", "group": "site", "limits": {"max_running": 5}}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "jobs.json").write_text(json.dumps([job, job]))
+    changes = json.dumps({"limits": {"max_running": 5}})
+    for words in (
+        ("add", "report", "-f", "job.json", "--dry-run"),
+        ("add", "report", "-f", "job.json", "--put"),
+        ("add", "report", "-f", "job.json", "--put"),
+        ("edit", "report", "-f", "-"),
+        ("add", "-f", "jobs.json"),
+    ):
+        said = await call("jobs", *words, typed=changes)
+        assert said.code == 0, said
+        warning, *more = said.err.splitlines()
+        assert warning.startswith("Warning: limits.max_running 5 is not used"), words
+        assert more == []

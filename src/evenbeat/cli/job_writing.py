@@ -1,7 +1,7 @@
 """`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -84,11 +84,12 @@ def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.
     with show.progress(f"Adding {show.count(len(jobs), 'job')} …"):
         batch = with_app(work, data_dir, find=find_app)
     if output is show.Format.JSON:
-        show.answer(BatchOut(ids=batch.uids, created=batch.new_count), dry_run=dry_run)
+        show.answer(BatchOut.from_core(batch), dry_run=dry_run)
         return
     what = "Would add" if dry_run else "Added"
     there = f"; {len(batch.found)} are there already" if batch.found else ""
     typer.echo(f"{what} {show.count(batch.new_count, 'job')}{there}.")
+    warn(batch.warnings)
 
 
 @contextlib.asynccontextmanager
@@ -116,7 +117,11 @@ def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
         what = f"There is {name} ({job.uid})"
     typer.echo(f"{what}: {words}.")
     typer.echo(f"Next run: {show.moment(job.pulse.due_at, now) or 'none'}")
-    for warning in JobOut.from_core(job, now).warnings:
+    warn(JobOut.from_core(job, now).warnings)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
         typer.echo(f"Warning: {warning}", err=True)
 
 
@@ -175,6 +180,7 @@ def tell_changes(was: Job, job: Job, now: datetime, dry_run: bool, output: show.
         if before[name] != after[name]
     ]
     name = job.definition.name or job.uid
+    warn(after["warnings"])
     if not rows:
         typer.echo(f"{name} is so already.")
         return

@@ -66,7 +66,7 @@ def put(
     """
     with written.told_by_field():
         template = TemplateIn.model_validate(written.read_file(file, "--file")).to_core(name)
-    tell(with_app(lambda eb: eb.templates.put(template), data_dir), output)
+    tell(with_app(lambda eb: eb.templates.put(template, by=me()), data_dir), output)
 
 
 @app.command()
@@ -83,7 +83,7 @@ def delete(
     found = with_app(lambda eb: eb.templates.get(name), data_dir)
     if not yes:
         typer.confirm(f"Delete the template {name}?", abort=True, err=True)
-    with_app(lambda eb: eb.templates.delete(name), data_dir)
+    with_app(lambda eb: eb.templates.delete(name, by=me()), data_dir)
     if output is show.Format.JSON:
         show.answer(TemplateOut.from_core(found))
     else:
