@@ -8,7 +8,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
 from evenbeat.cli.completion import complete_jobs
-from evenbeat.cli.opened import with_app
+from evenbeat.cli.opened import with_time
 from evenbeat.cli.options import DataDir, Limit
 from evenbeat.control.audit import AuditPage
 from evenbeat.core.audit import Entry
@@ -41,12 +41,11 @@ def list_entries(
     Example: evenbeat audit list --job report
     """
 
-    async def work(eb: Evenbeat) -> tuple[AuditPage, datetime]:
+    async def work(eb: Evenbeat) -> AuditPage:
         uid = None if job is None else await chosen.uid_of(eb, job)
-        page = await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
-        return page, await eb.now()
+        return await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
 
-    page, now = with_app(work, data_dir)
+    page, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import AuditOut
 

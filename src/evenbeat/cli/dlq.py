@@ -10,11 +10,11 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.completion import complete_jobs
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_app, with_time
 from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import Consent, DataDir, Page
 from evenbeat.cli.written import read_json
-from evenbeat.control.dead_letters import GroupPage, LetterPage, LetterTally
+from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
     DeadLetter,
     LetterAction,
@@ -89,12 +89,10 @@ def list_letters(
 
     Example: evenbeat dlq list --state open --kind http
     """
-
-    async def work(eb: Evenbeat) -> tuple[LetterPage, datetime]:
-        found = await eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset)
-        return found, await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(
+        lambda eb: eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.dead_letter import LettersOut
 
@@ -118,12 +116,10 @@ def list_groups(
 
     Example: evenbeat dlq groups --state open
     """
-
-    async def work(eb: Evenbeat) -> tuple[GroupPage, datetime]:
-        found = await eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset)
-        return found, await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(
+        lambda eb: eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.dead_letter import LetterGroupsOut
 
@@ -149,11 +145,11 @@ def show_letter(
     Example: evenbeat dlq show 65626561-7400-8000-8000-00000000002a
     """
 
-    async def work(eb: Evenbeat) -> tuple[DeadLetter, list[Run], datetime]:
+    async def work(eb: Evenbeat) -> tuple[DeadLetter, list[Run]]:
         letter = await eb.dead_letters.get(letter_id(uid))
-        return letter, await eb.dead_letters.runs(letter), await eb.now()
+        return letter, await eb.dead_letters.runs(letter)
 
-    letter, runs, now = with_app(work, data_dir)
+    (letter, runs), now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.dead_letter import LetterDetailOut
 

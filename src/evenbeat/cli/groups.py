@@ -8,10 +8,9 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_time
 from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import DataDir, Page
-from evenbeat.control.groups import GroupList, Members
 from evenbeat.core.groups import Group, Rate
 from evenbeat.store.groups import Member, Occupied, StoredGroup
 
@@ -34,12 +33,9 @@ def list_groups(
 
     Example: evenbeat groups list --search host:
     """
-
-    async def work(eb: Evenbeat) -> tuple[GroupList, datetime]:
-        found = await eb.groups.page(search=search, limit=page.limit, offset=page.offset)
-        return found, await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(
+        lambda eb: eb.groups.page(search=search, limit=page.limit, offset=page.offset), data_dir
+    )
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.group import GroupsOut
 
@@ -61,12 +57,9 @@ def show_group(
 
     Example: evenbeat groups show site
     """
-
-    async def work(eb: Evenbeat) -> tuple[Members, datetime]:
-        found = await eb.groups.members(key, limit=page.limit, offset=page.offset)
-        return found, await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(
+        lambda eb: eb.groups.members(key, limit=page.limit, offset=page.offset), data_dir
+    )
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.group import MembersOut
 
@@ -128,11 +121,11 @@ def show_after(
 ) -> None:
     """Change a group, and show what has become of it."""
 
-    async def work(eb: Evenbeat) -> tuple[Occupied, datetime]:
+    async def work(eb: Evenbeat) -> Occupied:
         changed = await change(eb)
-        return await eb.groups.occupied(changed.key), await eb.now()
+        return await eb.groups.occupied(changed.key)
 
-    found, now = with_app(work, data_dir)
+    found, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.group import GroupOut
 

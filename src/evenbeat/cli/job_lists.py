@@ -9,7 +9,7 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
-from evenbeat.cli.opened import with_app
+from evenbeat.cli.opened import with_time
 from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import DataDir, Page
 from evenbeat.cli.watching import Watch, look_or_watch
@@ -107,17 +107,16 @@ def show_job(
     Example: evenbeat jobs show report
     """
 
-    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run], datetime]:
+    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run]]:
         found = await eb.jobs.find(job)
         return (
             found,
             await eb.jobs.explain(found.uid),
             await eb.statistics.health_of(found.id),
             (await eb.runs.of_job(found.uid, limit=RUNS_SHOWN)).runs,
-            await eb.now(),
         )
 
-    found, explanation, health, runs, now = with_app(work, data_dir)
+    (found, explanation, health, runs), now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.job_out import JobDetailOut
 
@@ -185,10 +184,7 @@ def next_beats(
     # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
     from evenbeat.api.v1.wire.job_out import next_beats as beats_of
 
-    async def work(eb: Evenbeat) -> tuple[Job, datetime]:
-        return await eb.jobs.find(job), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.jobs.find(job), data_dir)
     beats = beats_of(found, now, count)
     if output is show.Format.JSON:
         show.json({"id": found.uid, "state": found.pulse.state, "beats": beats})
@@ -216,10 +212,10 @@ def versions(
     Example: evenbeat jobs versions report
     """
 
-    async def work(eb: Evenbeat) -> tuple[list[Version], datetime]:
-        return await eb.jobs.versions(await chosen.uid_of(eb, job)), await eb.now()
+    async def work(eb: Evenbeat) -> list[Version]:
+        return await eb.jobs.versions(await chosen.uid_of(eb, job))
 
-    found, now = with_app(work, data_dir)
+    found, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.actions import VersionsOut
 

@@ -7,7 +7,7 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_time
 from evenbeat.cli.options import DataDir
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.store.nodes import StoredNode
@@ -24,11 +24,7 @@ def list_nodes(data_dir: DataDir = None, output: show.Output = show.Format.TABLE
 
     Example: evenbeat nodes list
     """
-
-    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
-        return await eb.nodes.all(), await eb.now()
-
-    nodes, now = with_app(work, data_dir)
+    nodes, now = with_time(lambda eb: eb.nodes.all(), data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import NodesOut
 
@@ -44,10 +40,10 @@ def drain(node: Node, data_dir: DataDir = None, output: show.Output = show.Forma
     Example: evenbeat nodes drain 3
     """
 
-    async def work(eb: Evenbeat) -> tuple[StoredNode, datetime]:
-        return await eb.nodes.drain(await id_of(eb, node), by=me()), await eb.now()
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.drain(await id_of(eb, node), by=me())
 
-    tell_one(*with_app(work, data_dir), output)
+    tell_one(*with_time(work, data_dir), output)
 
 
 @app.command()
@@ -57,10 +53,10 @@ def undrain(node: Node, data_dir: DataDir = None, output: show.Output = show.For
     Example: evenbeat nodes undrain 3
     """
 
-    async def work(eb: Evenbeat) -> tuple[StoredNode, datetime]:
-        return await eb.nodes.undrain(await id_of(eb, node), by=me()), await eb.now()
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.undrain(await id_of(eb, node), by=me())
 
-    tell_one(*with_app(work, data_dir), output)
+    tell_one(*with_time(work, data_dir), output)
 
 
 async def id_of(eb: Evenbeat, id_or_name: str) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TypeVar
 
 from evenbeat.app import Evenbeat
@@ -27,6 +28,17 @@ def with_app(
         return await work(eb)
 
     return with_any_schema(checked, data_dir, find=find)
+
+
+def with_time(
+    work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None = None
+) -> tuple[Result, datetime]:
+    """The same, and the database's time: for what tells how long ago things were."""
+
+    async def timed(eb: Evenbeat) -> tuple[Result, datetime]:
+        return await work(eb), await eb.now()
+
+    return with_app(timed, data_dir)
 
 
 def with_any_schema(

@@ -10,7 +10,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, following, show
 from evenbeat.cli.completion import complete_jobs
 from evenbeat.cli.exporting import export
-from evenbeat.cli.opened import with_app
+from evenbeat.cli.opened import with_app, with_time
 from evenbeat.cli.options import DataDir, Limit
 from evenbeat.control.history import NewestPage
 from evenbeat.core.ids import run_id, run_uid
@@ -43,16 +43,15 @@ def list_runs(
     Example: evenbeat runs list --job report --state failed
     """
 
-    async def work(eb: Evenbeat) -> tuple[NewestPage, datetime]:
-        page = await eb.runs.newest(
+    async def work(eb: Evenbeat) -> NewestPage:
+        return await eb.runs.newest(
             job=None if job is None else await chosen.uid_of(eb, job),
             states=frozenset(state) if state else None,
             older_than=None if before is None else run_id(before),
             limit=limit,
         )
-        return page, await eb.now()
 
-    page, now = with_app(work, data_dir)
+    page, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         show.json(as_object(page))
         return
@@ -105,11 +104,7 @@ def show_run(
     if follow:
         following.follow(run_id(run), data_dir, output)
         return
-
-    async def work(eb: Evenbeat) -> tuple[Run, datetime]:
-        return await eb.runs.get(run_id(run)), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.runs.get(run_id(run)), data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.execution import ExecutionOut
 

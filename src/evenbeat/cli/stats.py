@@ -9,7 +9,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
 from evenbeat.cli.completion import complete_jobs
-from evenbeat.cli.opened import with_app
+from evenbeat.cli.opened import with_app, with_time
 from evenbeat.cli.options import DataDir
 from evenbeat.core.statistics import Day, Overview, RunCounts, Scope, Statistics
 
@@ -47,7 +47,7 @@ def stats(
     elif job is None:
         tell_overview(with_app(lambda eb: eb.statistics.of_all(scope), data_dir), output)
     else:
-        tell_job(*with_app(lambda eb: of_job(eb, job), data_dir), output)
+        tell_job(*with_time(lambda eb: of_job(eb, job), data_dir), output)
 
 
 async def trend(eb: Evenbeat, days: int, job: str | None, scope: Scope) -> list[Day]:
@@ -56,8 +56,8 @@ async def trend(eb: Evenbeat, days: int, job: str | None, scope: Scope) -> list[
     return await eb.statistics.trend_of_job(await chosen.uid_of(eb, job), days)
 
 
-async def of_job(eb: Evenbeat, job: str) -> tuple[Statistics, datetime]:
-    return await eb.statistics.of_job((await eb.jobs.find(job)).uid), await eb.now()
+async def of_job(eb: Evenbeat, job: str) -> Statistics:
+    return await eb.statistics.of_job((await eb.jobs.find(job)).uid)
 
 
 def tell_trend(found: list[Day], output: show.Format) -> None:

@@ -10,7 +10,7 @@ from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut, Templ
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show, written
 from evenbeat.cli.job_writing import tell_added
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_app, with_time
 from evenbeat.cli.options import DataDir, Yes
 from evenbeat.cli.user_app import find_app
 from evenbeat.core.errors import InvalidInput
@@ -29,11 +29,7 @@ def list_templates(data_dir: DataDir = None, output: show.Output = show.Format.T
 
     Example: evenbeat templates list
     """
-
-    async def work(eb: Evenbeat) -> tuple[list[Template], datetime]:
-        return await eb.templates.all(), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.templates.all(), data_dir)
     if output is show.Format.JSON:
         show.answer(TemplatesOut.from_core(found))
     else:

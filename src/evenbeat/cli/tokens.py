@@ -9,12 +9,11 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import check_schema, whoami, with_app
+from evenbeat.cli.opened import check_schema, whoami, with_app, with_time
 from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import DataDir, Page, Yes
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
-from evenbeat.control.tokens import TokenPage
 from evenbeat.core.access import LIFETIME, AccessToken, Role
 from evenbeat.core.durations import parse_duration
 from evenbeat.core.errors import MigrationFailed, StoreUnavailable
@@ -71,11 +70,9 @@ def list_tokens(
 
     Example: evenbeat tokens list
     """
-
-    async def work(eb: Evenbeat) -> tuple[TokenPage, datetime]:
-        return await eb.tokens.page(limit=page.limit, offset=page.offset), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(
+        lambda eb: eb.tokens.page(limit=page.limit, offset=page.offset), data_dir
+    )
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.token import TokensOut
 
