@@ -5,16 +5,17 @@ import atexit
 import inspect
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, cast
 from weakref import WeakSet
 
 from evenbeat.app import Evenbeat
 
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
+AT_ONCE = 500
 
 
 class Portal:
@@ -39,6 +40,29 @@ class Portal:
         """Wait for a coroutine of the app: `portal.call(eb.enqueue, "report")`."""
         self.open()
         return self._wait_for(partial(function, *given, **named))
+
+    def each(self, items: AsyncIterator[Value]) -> Iterator[Value]:
+        """Go through what the app gives one after the other, as in `portal.runs.export()`."""
+        self.open()
+        loop = self._loop
+
+        async def some() -> list[Value]:
+            # To wait for each alone would take longer than to read it.
+            taken: list[Value] = []
+            async for item in items:
+                taken.append(item)
+                if len(taken) == AT_ONCE:
+                    break
+            return taken
+
+        try:
+            while taken := self._wait_for(some):
+                yield from taken
+                if self._loop is not loop:
+                    raise RuntimeError("the portal was closed meanwhile: what came is not all")
+        finally:
+            if self._loop is loop and isinstance(items, AsyncGenerator):
+                self._wait_for(items.aclose)
 
     def open(self) -> Self:
         refuse_loops()
@@ -111,6 +135,7 @@ class Portal:
 
     async def _finish(self) -> None:
         """Nobody may be left who waits for a loop that has stopped."""
+        await asyncio.get_running_loop().shutdown_asyncgens()
         await self._app.disconnect()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
@@ -133,7 +158,7 @@ class Portal:
 
 
 class Waiting:
-    """A part of an app, as in `portal.jobs`: its coroutines are waited for.
+    """A part of an app, as in `portal.jobs`: its coroutines and iterators are waited for.
 
     It is looked for at every use, since an app that is opened again has new ones.
     """
@@ -147,9 +172,18 @@ class Waiting:
         found = getattr(self._find(), name)
         if inspect.iscoroutinefunction(found):
             return partial(self._portal.call, found)
+        if inspect.ismethod(found):
+            return partial(self._call, found)
         if not has_coroutines(found):
             return found
         return Waiting(self._portal, lambda: getattr(self._find(), name))
+
+    def _call(self, method: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """A method that waits for nothing itself may still give what is to be waited for."""
+        found = method(*given, **named)
+        if not isinstance(found, AsyncIterator):
+            return found
+        return self._portal.each(cast("AsyncIterator[Any]", found))
 
     def __dir__(self) -> list[str]:
         return dir(self._find())

@@ -17,7 +17,11 @@ from typer.testing import CliRunner
 
 from evenbeat.cli.commands import app
 from evenbeat.core.errors import EvenbeatError
+from evenbeat.core.groups import Group
+from evenbeat.core.ids import run_uid
 from evenbeat.postgres import EmbeddedServer
+from evenbeat.store.database import Database
+from tests.control.desk import Desk, due, open_desk
 from tests.support import databases
 from tests.support.nursery import nursery
 from tests.support.serving import server_environ, serving
@@ -104,6 +108,24 @@ def refuses() -> Callable[[subprocess.CompletedProcess[str]], str]:
         return last.removeprefix("evenbeat: ")
 
     return check
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    """`bad` is dead, `good` has the one place of its group, and `late` waits for it."""
+    desk = await open_desk(database)
+    bad = await desk.add(due("now", name="bad", payload={"n": 1}, policy={"max_attempts": 1}))
+    await desk.fail(bad)
+    for name in ("good", "late"):
+        await desk.add(due("now", name=name, group=Group("site", max_running=1)))
+        await desk.take_all()
+    return desk
+
+
+@pytest.fixture
+async def letter(desk: Desk) -> str:
+    """The id of the dead letter, as people see it."""
+    return str(run_uid(await desk.value("select id from evenbeat.dead_letter")))
 
 
 @pytest.fixture

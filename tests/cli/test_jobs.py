@@ -187,7 +187,7 @@ class TestList:
         said = await call("jobs", "list", "--sort", "name", "--limit", "1")
         assert said.out.splitlines()[1].startswith("a ")
         assert "2030-01-01 13:30:00Z (in 1h30m)" in said.out
-        assert "1 to 1 of 2: go on with --offset 1" in said.err
+        assert said.err == "1 more: go on with --offset 1, or take a larger --limit\n"
 
     async def test_watching_shows_changes_as_they_come(
         self, desk: Desk, start: Callable[..., Process]
@@ -296,7 +296,7 @@ class TestEdit:
     async def test_versions_are_listed_and_restored(self, desk: Desk, call: Call) -> None:
         job = await desk.jobs.add(due(name="report", payload={"n": 1}))
         await desk.edit(job, payload={"n": 2})
-        found = (await call("jobs", "versions", "report", *JSON)).json
+        found = (await call("jobs", "versions", "report", *JSON)).json["versions"]
         assert [each["version"] for each in found] == [2, 1]
         assert found[1]["definition"]["payload"] == {"n": 1}
         assert '{"n":1}' in (await call("jobs", "versions", "report")).out
@@ -304,7 +304,7 @@ class TestEdit:
         assert (said.json["version"], said.json["payload"]) == (3, {"n": 1})
         assert (await call("jobs", "restore", "report", "9")).code == 1
         await desk.jobs.delete(job.uid)
-        assert len((await call("jobs", "versions", job.uid, *JSON)).json) == 3
+        assert len((await call("jobs", "versions", job.uid, *JSON)).json["versions"]) == 3
 
 
 def refusals(said: Any) -> list[str]:

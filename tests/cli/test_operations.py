@@ -44,9 +44,9 @@ async def test_status_says_that_nothing_runs_without_a_node(database: Database, 
 
 
 async def test_nodes_are_listed_drained_and_given_work_again(desk: Desk, call: Call) -> None:
-    [node] = (await call("nodes", "list", *JSON)).json
+    [node] = (await call("nodes", "list", *JSON)).json["nodes"]
     assert (node["id"], node["name"], node["status"]) == (desk.node_id, "a:1", "alive")
-    [drained] = (await call("nodes", "drain", "a:1", *JSON)).json
+    drained = (await call("nodes", "drain", "a:1", *JSON)).json
     assert drained["status"] == "draining"
     [row] = (await call("nodes", "undrain", desk.node_id)).table
     assert row[:3] == [str(desk.node_id), "a:1", "alive"]
@@ -66,20 +66,20 @@ async def test_the_audit_is_listed_by_job_and_by_actor(desk: Desk, call: Call) -
     await call("jobs", "pause", "report")
     await desk.edit(job, priority=3)
     await call("maintenance", "on", "new disks")
-    entries = (await call("audit", "list", *JSON)).json
+    entries = (await call("audit", "list", *JSON)).json["entries"]
     assert [entry["action"] for entry in entries] == ["maintenance on", "edit", "pause"]
-    of_job = (await call("audit", "list", "--job", "report", *JSON)).json
+    of_job = (await call("audit", "list", "--job", "report", *JSON)).json["entries"]
     assert of_job[0]["actor"] == "ann"
-    by_ann = (await call("audit", "list", "--actor", "ann", *JSON)).json
+    by_ann = (await call("audit", "list", "--actor", "ann", *JSON)).json["entries"]
     assert [entry["after"]["priority"] for entry in by_ann] == [3]
     said = await call("audit", "list", "--limit", "2")
     assert "priority: 0 → 3" in said.out
     older = entries[1]["id"]
     assert f"--before {older}" in said.err
-    [last] = (await call("audit", "list", "--before", older, *JSON)).json
+    [last] = (await call("audit", "list", "--before", older, *JSON)).json["entries"]
     assert last["action"] == "pause"
     await desk.jobs.delete(job.uid)
-    assert len((await call("audit", "list", "--job", job.uid, *JSON)).json) == 3
+    assert len((await call("audit", "list", "--job", job.uid, *JSON)).json["entries"]) == 3
 
 
 async def test_maintenance_is_switched_on_and_off(desk: Desk, call: Call) -> None:
@@ -114,7 +114,7 @@ async def test_templates_are_listed_shown_and_deleted(
     (tmp_path / "hello.json").write_text(json.dumps(TEMPLATE))
     put = ("templates", "put", "hello", "-f")
     assert (await call(*put, "hello.json")).code == 0
-    [listed] = (await call("templates", "list", *JSON)).json
+    [listed] = (await call("templates", "list", *JSON)).json["templates"]
     assert listed["parameters"] == TEMPLATE["parameters"]
     assert 'who, pace="1h"' in (await call("templates", "list")).out
     assert (await call("templates", "show", "hello", *JSON)).json == listed
@@ -123,6 +123,30 @@ async def test_templates_are_listed_shown_and_deleted(
     assert (await call(*put, "-", typed="{}")).err.startswith("evenbeat: job: ")
     assert (await call(*put, "-", typed="[]")).err.startswith("evenbeat: --file: ")
     assert (await call("templates", "delete", "hello", typed="n\n")).code == 1
-    assert len((await call("templates", "list", *JSON)).json) == 1
+    assert len((await call("templates", "list", *JSON)).json["templates"]) == 1
     assert (await call("templates", "delete", "hello", "--yes", *JSON)).json == listed
     assert (await call("templates", "show", "hello")).code == 1
+    by_hand = [(entry.action, entry.actor.name[:4]) for entry in await desk.audit()]
+    assert by_hand == [("delete_template", "cli:"), ("put_template", "cli:")]
+
+
+async def test_limits_that_the_group_does_not_have_are_warned_of(
+    desk: Desk, call: Call, tmp_path: Path
+) -> None:
+    await call("groups", "set", "site", "--max-running", "2")
+    job = {"kind": "echo", "schedule": "every 1h", "group": "site", "limits": {"max_running": 5}}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "jobs.json").write_text(json.dumps([job, job]))
+    changes = json.dumps({"limits": {"max_running": 5}})
+    for words in (
+        ("add", "report", "-f", "job.json", "--dry-run"),
+        ("add", "report", "-f", "job.json", "--put"),
+        ("add", "report", "-f", "job.json", "--put"),
+        ("edit", "report", "-f", "-"),
+        ("add", "-f", "jobs.json"),
+    ):
+        said = await call("jobs", *words, typed=changes)
+        assert said.code == 0, said
+        warning, *more = said.err.splitlines()
+        assert warning.startswith("Warning: limits.max_running 5 is not used"), words
+        assert more == []

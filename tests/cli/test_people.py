@@ -1,88 +1,29 @@
 """`evenbeat groups`, `dlq` and `stats`, on a database with a dead letter in it."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from evenbeat.core.groups import Group
 from evenbeat.core.ids import run_uid
-from evenbeat.store.database import Database
-from tests.cli.conftest import Command
-from tests.control.desk import Desk, due, open_desk
+from evenbeat.core.outcome import Failed
+from tests.cli.conftest import Call
+from tests.control.desk import Desk, due
 
-# To start a process for each takes longer than all of them.
-SEVERAL = Path(__file__).with_name("programs") / "several.py"
 JSON = ("-o", "json")
-
-Call = Callable[..., list[str]]
-
-
-@pytest.fixture
-async def desk(database: Database) -> Desk:
-    """`bad` is dead, `good` has the one place of its group, and `late` waits for it."""
-    desk = await open_desk(database)
-    bad = await desk.add(due("now", name="bad", payload={"n": 1}, policy={"max_attempts": 1}))
-    await desk.fail(bad)
-    for name in ("good", "late"):
-        await desk.add(due("now", name=name, group=Group("site", max_running=1)))
-        await desk.take_all()
-    return desk
-
-
-@pytest.fixture
-async def letter(desk: Desk) -> str:
-    """The id of the dead letter, as people see it."""
-    return str(run_uid(await desk.value("select id from evenbeat.dead_letter")))
-
-
-@pytest.fixture
-def call(database: Database, tmp_path: Path) -> Call:
-    def call(*commands: tuple[str, ...]) -> list[str]:
-        ended = subprocess.run(
-            [sys.executable, SEVERAL, json.dumps(commands)],
-            env={
-                "PATH": os.environ.get("PATH", os.defpath),
-                "EVENBEAT_DATABASE_URL": database.url,
-                "EVENBEAT_CLOCK": "set",
-            },
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout.splitlines()[-1])
-
-    return call
 
 
 async def test_groups_are_shown_set_paused_and_resumed(desk: Desk, call: Call) -> None:
-    listed, shown, changed, paused, resumed = call(
-        ("groups", "list", *JSON),
-        ("groups", "show", "site", *JSON),
-        ("groups", "set", "site", "--max-running", "3", "--rate", "5/m", *JSON),
-        ("groups", "pause", "site", *JSON),
-        ("groups", "resume", "site"),
-    )
-    [group] = json.loads(listed)
+    [group] = (await call("groups", "list", *JSON)).json["groups"]
     assert (group["key"], group["max_running"]) == ("site", 1)
     assert (group["running"], group["waiting"]) == (1, 1)
-    members: list[Any] = json.loads(shown)["members"]
-    assert [(each["name"], each["doing"]) for each in members] == [
-        ("good", "runs"),
-        ("late", "waits"),
-    ]
-    [after] = json.loads(changed)
+    shown = (await call("groups", "show", "site", *JSON)).json
+    assert [each["name"] for each in shown["holders"]] == ["good"]
+    assert [each["name"] for each in shown["waiting"]] == ["late"]
+    words = (await call("groups", "show", "site")).out.split()
+    assert words.index("good") < words.index("runs") < words.index("late") < words.index("waits")
+    limits = ("--max-running", "3", "--rate", "5/m")
+    after = (await call("groups", "set", "site", *limits, *JSON)).json
     assert (after["max_running"], after["rate"], after["waiting"]) == (3, "5/1m", 0)
-    assert json.loads(paused)[0]["paused_at"] is not None
-    assert resumed.split()[-7:-4] == ["site", "3", "5/1m"]
+    assert (await call("groups", "pause", "site", *JSON)).json["is_paused"]
+    assert (await call("groups", "resume", "site")).table[0][:3] == ["site", "3", "5/1m"]
     entries = await desk.audit()
     assert [entry.action for entry in entries] == ["resume_group", "pause_group", "put_group"]
     assert entries[0].actor.name.startswith("cli")
@@ -91,106 +32,136 @@ async def test_groups_are_shown_set_paused_and_resumed(desk: Desk, call: Call) -
 async def test_dead_letters_are_listed_shown_and_seen_to(
     desk: Desk, letter: str, call: Call
 ) -> None:
-    listed, grouped, shown, dry, done, requeued, left = call(
-        ("dlq", "list", "--state", "open", *JSON),
-        ("dlq", "groups", *JSON),
-        ("dlq", "show", letter, *JSON),
-        ("dlq", "ack", "--job", "bad", "--dry-run", *JSON),
-        ("dlq", "ack", "--job", "bad", "--owner", "ops", "--yes", *JSON),
-        ("dlq", "requeue", letter, "--payload", '{"n": 2}', *JSON),
-        ("dlq", "list"),
-    )
-    [row] = json.loads(listed)
-    assert (row["id"], row["job"], row["error"]) == (letter, "bad", "out of order")
-    [group] = json.loads(grouped)
-    assert (group["signature"], group["count"]) == ("out of order", 1)
-    facts = json.loads(shown)
-    assert (facts["payload"], len(facts["runs"])) == ({"n": 1}, 1)
-    assert json.loads(dry) == [{"id": letter, "done": "would acknowledge"}]
-    assert json.loads(done) == [{"id": letter, "done": "acknowledge"}]
-    [again] = json.loads(requeued)
+    [row] = (await call("dlq", "list", "--state", "open")).table
+    assert (row[:3], row[-3:]) == ([letter, "open", "bad"], ["out", "of", "order"])
+    assert (await call("dlq", "groups")).table[0][:4] == ["out", "of", "order", "1"]
+    shown = (await call("dlq", "show", letter)).out
+    assert 'payload    {"n":1}' in shown
+    assert "attempt  started_at" in shown
+    dry = (await call("dlq", "ack", "--job", "bad", "--dry-run")).out
+    assert f"{letter}  would acknowledge" in dry
+    done = (await call("dlq", "ack", "--job", "bad", "--owner", "ops", "--yes", *JSON)).json
+    assert (done["action"], done["ids"], done["dry_run"]) == ("acknowledge", [letter], False)
+    [owned] = (await call("dlq", "list", "--owned-by", "ops", *JSON)).json["dead_letters"]
+    assert (owned["id"], owned["state"]) == (letter, "acknowledged")
+    again = (await call("dlq", "requeue", letter, "--payload", '{"n": 2}', *JSON)).json
     made = await desk.value("select uid from evenbeat.job where payload = '{\"n\": 2}'")
-    assert again == {"id": letter, "requeued_as": str(made)}
-    assert "requeued" in left.splitlines()[1]
+    assert (again["id"], again["requeued_as"]) == (letter, str(made))
+    assert (await call("dlq", "list")).table[0][1] == "requeued"
 
 
-async def test_letters_are_requeued_and_discarded_by_what_they_have_in_common(
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ("--job=bad --kind=echo", 1),
+        ("--job=good", 0),
+        ("--group=site", 0),
+        ("--signature=disk", 0),
+        ("--state=acknowledged", 0),
+        ("--state=acknowledged --state=open", 1),
+        ("--owned-by=ops", 0),
+    ],
+)
+async def test_letters_are_chosen_by_all_that_the_api_knows_of_them(
+    desk: Desk, letter: str, call: Call, options: str, count: int
+) -> None:
+    said = await call("dlq", "discard", *options.split(), "--dry-run")
+    would = f"{letter}  would discard" in said.out
+    assert (said.code, would) == (0, count == 1)
+    assert ("No dead letter matches." in said.out) is (count == 0)
+
+
+async def test_letters_that_somebody_has_seen_are_meant_where_their_state_is_given(
     desk: Desk, letter: str, call: Call
 ) -> None:
-    again, shown = call(
-        ("dlq", "requeue", "--signature", "out of order", "--note", "the disk", "--yes", *JSON),
-        ("dlq", "show", letter),
-    )
-    assert json.loads(again) == [{"id": letter, "done": "requeue"}]
-    assert "the disk" in shown
-    bad = await desk.jobs.get(await desk.value("select uid from evenbeat.job where name = 'bad'"))
-    await desk.fail(bad)
-    [gone] = call(("dlq", "discard", "--kind", "echo", "-y", *JSON))
-    assert [each["done"] for each in json.loads(gone)] == ["discard"]
+    assert (await call("dlq", "ack", letter)).code == 0
+    open_ones = await call("dlq", "requeue", "--job", "bad", "--yes", *JSON)
+    assert open_ones.json["changed"] == 0
+    seen = await call("dlq", "requeue", "--state", "acknowledged", "--note", "disk", "-y", *JSON)
+    assert seen.json["ids"] == [letter]
+    assert "note             disk" in (await call("dlq", "show", letter)).out
 
 
 async def test_nothing_is_done_to_letters_that_nobody_named(
-    desk: Desk, evenbeat: Command, refuses: Callable[..., str]
+    desk: Desk, letter: str, call: Call
 ) -> None:
-    url = desk.database.url
-    said = refuses(evenbeat("dlq", "discard", EVENBEAT_DATABASE_URL=url))
-    assert "choose them by --job" in said
-    payload = ("--job", "bad", "--payload", "1")
-    said = refuses(evenbeat("dlq", "requeue", *payload, EVENBEAT_DATABASE_URL=url))
-    assert "goes with one letter" in said
+    for words, said in {
+        ("discard",): "say which letters",
+        ("requeue", "--job", "bad", "--payload", "1"): "goes with one letter",
+        ("ack", letter, "--job", "x"): "not both",
+    }.items():
+        ended = await call("dlq", *words)
+        assert (ended.code, said in ended.err) == (2, True), ended
     assert await desk.value("select count(*) from evenbeat.audit") == 0
 
 
 async def test_letters_are_asked_about_before_they_end_or_where_nobody_named_them(
-    desk: Desk, letter: str, evenbeat: Command
+    desk: Desk, letter: str, call: Call
 ) -> None:
-    url = desk.database.url
     for words in (("discard", letter), ("ack", "--job", "bad"), ("requeue", "--kind", "echo")):
-        ended = evenbeat("dlq", *words, EVENBEAT_DATABASE_URL=url)
-        assert (ended.returncode, ended.stdout.strip()) == (1, ""), words
-        assert "1 dead letter?" in ended.stderr
+        ended = await call("dlq", *words)
+        assert (ended.code, ended.out.strip()) == (1, ""), words
+        assert "1 dead letter?" in ended.err
     assert await desk.value("select count(*) from evenbeat.audit") == 0
-    agreed = evenbeat("dlq", "discard", letter, typed="y\n", EVENBEAT_DATABASE_URL=url)
-    assert agreed.returncode == 0, agreed
+    agreed = await call("dlq", "discard", letter, typed="y\n")
+    assert agreed.code == 0, agreed
     assert await desk.value("select ending from evenbeat.dead_letter") is not None
 
 
 async def test_a_letter_that_is_not_there_is_told_and_nothing_is_done_to_others(
-    desk: Desk, letter: str, evenbeat: Command, refuses: Callable[..., str]
+    desk: Desk, letter: str, call: Call
 ) -> None:
-    url, missing = desk.database.url, str(run_uid(4711))
+    missing = str(run_uid(4711))
     for option in ("--yes", "--dry-run"):
-        ended = evenbeat("dlq", "ack", letter, missing, option, EVENBEAT_DATABASE_URL=url)
-        assert f"no dead letter {missing}" in refuses(ended)
-        assert ended.stdout == ""
-    payload = ("--payload", "123456789012345678901")
-    said = refuses(evenbeat("dlq", "requeue", letter, *payload, EVENBEAT_DATABASE_URL=url))
-    assert "more than 64 bits" in said
-    said = refuses(evenbeat("dlq", "ack", letter, "--job", "x", EVENBEAT_DATABASE_URL=url))
-    assert "not both" in said
+        ended = await call("dlq", "ack", letter, missing, option)
+        assert f"no dead letter {missing}" in ended.err
+        assert (ended.code, ended.out) == (1, "")
+    said = await call("dlq", "requeue", letter, "--payload", "123456789012345678901")
+    assert "more than 64 bits" in said.err
     assert await desk.value("select count(*) from evenbeat.audit") == 0
 
 
 async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
-    desk: Desk, letter: str, evenbeat: Command
+    desk: Desk, letter: str, call: Call
 ) -> None:
-    url = desk.database.url
-    assert evenbeat("dlq", "ack", letter, EVENBEAT_DATABASE_URL=url).returncode == 0
+    assert (await call("dlq", "ack", letter)).code == 0
     for option in ("--yes", "--dry-run"):
-        ended = evenbeat("dlq", "ack", letter, option, EVENBEAT_DATABASE_URL=url)
-        assert (ended.returncode, "refused: cannot acknowledge" in ended.stdout) == (1, True)
-        assert ended.stderr == "Nothing is done while one refuses.\n"
+        ended = await call("dlq", "ack", letter, option)
+        assert (ended.code, "refused: cannot acknowledge" in ended.out) == (1, True)
+        assert ended.err == "Nothing is done while one refuses: --skip-refused leaves them out.\n"
+    skipping = (await call("dlq", "ack", letter, "--skip-refused", *JSON)).json
+    assert (skipping["changed"], skipping["refused"]) == (0, 1)
 
 
 async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -> None:
-    everything, table, by_day = call(
-        ("stats", *JSON), ("stats", "--group", "site"), ("stats", "--days", "2", *JSON)
-    )
-    stats = json.loads(everything)
+    stats = (await call("stats", *JSON)).json
     assert stats["activity"] == {"active": 3, "paused": 0, "disabled": 0}
-    assert (stats["runs"]["failed"], stats["runs"]["success_rate"]) == (1, "0.0%")
+    assert (stats["runs"]["failed"], stats["runs"]["success_rate"]) == (1, 0.0)
     assert stats["dead_letters"] == {"total": 1, "unacknowledged": 1}
-    words = {" ".join(line.split()[:-1]): line.split()[-1] for line in table.splitlines()}
-    assert (words["jobs active"], words["runs failed"], words["dead letters"]) == ("2", "0", "0")
-    days = json.loads(by_day)
-    assert [(day["day"], day["failed"]) for day in days] == [("2029-12-31", 0), ("2030-01-01", 1)]
+    table = {" ".join(row[:-1]): row[-1] for row in (await call("stats", "--group", "site")).table}
+    assert (table["jobs active"], table["runs failed"], table["dead letters"]) == ("2", "0", "0")
+    days = (await call("stats", "--days", "2")).table
+    assert [row[:3] for row in days] == [["2029-12-31", "0", "0"], ["2030-01-01", "0", "1"]]
+
+
+async def test_statistics_of_a_job_are_its_own(desk: Desk, call: Call) -> None:
+    of_bad = (await call("stats", "--job", "bad")).out
+    assert "runs failed                    1" in of_bad
+    assert (await call("stats", "--job", "good", *JSON)).json["failed_runs"] == 0
+    assert (await call("stats", "--job", "bad", "--kind", "echo")).code == 2
+    assert (await call("stats", "--job", "worse")).err.startswith("evenbeat: no job ")
+
+
+async def test_a_list_says_how_many_it_leaves_out(desk: Desk, call: Call) -> None:
+    worse = await desk.add(due("now", name="worse", policy={"max_attempts": 1}))
+    await desk.finish(worse, Failed("no disk"))
+    await call("groups", "set", "sites")
+    for name in ("ann", "bob"):
+        await call("token", "--name", name)
+    for words, total in {"jobs": 4, "groups": 2, "dlq": 2, "tokens": 2, "dlq groups": 2}.items():
+        command = words.split() if " " in words else (words, "list")
+        said = await call(*command, "--limit", "1")
+        hint = f"{total - 1} more: go on with --offset 1, or take a larger --limit\n"
+        assert (len(said.table), said.err) == (1, hint), words
+        rest = await call(*command, "--offset", "1")
+        assert (len(rest.table), rest.err) == (total - 1, ""), words

@@ -13,6 +13,8 @@ from tests.control.desk import Desk, due, open_desk
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 COMMANDS = [pytest.param(name, command, id=name) for name, command in commands()]
 WITH_EXAMPLES = ("status", "jobs", "explain", "nodes", "templates", "maintenance", "audit")
+# They look at settings or at a text, and at no database.
+WITHOUT_DATABASE = ("evenbeat config", "evenbeat schedule")
 
 
 def test_the_page_shows_every_command_as_it_is() -> None:
@@ -36,6 +38,12 @@ def test_a_command_and_each_of_its_options_has_a_sentence(name: str, command: An
 def test_what_people_do_every_day_has_an_example_of_itself(name: str, command: Any) -> None:
     if name.split()[1] in WITH_EXAMPLES:
         assert f"Example: {name}" in command.help
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_whatever_opens_the_database_can_be_told_where_it_is(name: str, command: Any) -> None:
+    has_it = "data_dir" in [each.name for each in command.params]
+    assert has_it is (name not in WITHOUT_DATABASE)
 
 
 async def test_a_shell_completes_the_names_of_jobs(

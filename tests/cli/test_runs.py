@@ -35,7 +35,7 @@ async def test_runs_of_all_jobs_are_listed_the_newest_first(desk: Desk, call: Ca
     await desk.fail(bad)
     await desk.finish(await desk.add(due("now", name="good")))
     running = await desk.start(await desk.add(due("now", name="busy")))
-    found = (await call("runs", "list", *JSON)).json
+    found = (await call("runs", "list", *JSON)).json["executions"]
     assert [run["job_name"] for run in found] == ["busy", "good", "bad"]
     assert found[0]["id"] == str(run_uid(running.run.id))
     assert [row[1:4] for row in (await call("runs", "list")).table] == [
@@ -43,14 +43,16 @@ async def test_runs_of_all_jobs_are_listed_the_newest_first(desk: Desk, call: Ca
         ["good", "1", "completed"],
         ["bad", "1", "failed"],
     ]
-    [failed] = (await call("runs", "list", "--state", "failed", *JSON)).json
+    [failed] = (await call("runs", "list", "--state", "failed", *JSON)).json["executions"]
     assert failed["error_message"] == "out of order"
-    [of_one] = (await call("runs", "list", "--job", "good", *JSON)).json
+    [of_one] = (await call("runs", "list", "--job", "good", *JSON)).json["executions"]
     assert of_one["job_name"] == "good"
     page = await call("runs", "list", "--limit", "1")
     assert f"--before {found[0]['id']}" in page.err
-    older = (await call("runs", "list", "--before", found[0]["id"], *JSON)).json
-    assert [run["job_name"] for run in older] == ["good", "bad"]
+    first = (await call("runs", "list", "--limit", "1", *JSON)).json
+    older = (await call("runs", "list", "--before", first["next_cursor"], *JSON)).json
+    assert [run["job_name"] for run in older["executions"]] == ["good", "bad"]
+    assert older["next_cursor"] is None
 
 
 async def test_a_run_is_shown_with_its_result_or_its_stack_trace(desk: Desk, call: Call) -> None:

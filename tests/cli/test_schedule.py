@@ -32,8 +32,8 @@ def test_json_carries_the_same_for_programs(schedule: Command) -> None:
     told = schedule("every 30m", "-n", "2", "--from", "2027-03-20T00:00:00Z", "-o", "json")
     found = json.loads(told.stdout)
     assert found["words"] == "every 30 minutes"
-    assert found["beats"] == ["2027-03-20T00:30:00+00:00", "2027-03-20T01:00:00+00:00"]
-    assert found["effective_period_seconds"] == 1800
+    assert found["beats"] == ["2027-03-20T00:30:00Z", "2027-03-20T01:00:00Z"]
+    assert found["effective_period"] == 1800
 
 
 def test_a_name_chooses_the_values_of_h_and_always_the_same(schedule: Command) -> None:

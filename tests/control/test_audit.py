@@ -3,11 +3,13 @@
 import pytest
 
 from evenbeat.control.audit import Audit
+from evenbeat.control.templates import Templates
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.filters import Filter
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import State
+from evenbeat.core.templates import Template
 from evenbeat.store import audit
 from tests.conftest import START
 from tests.control.desk import ANN, Desk, due
@@ -42,6 +44,24 @@ async def test_what_is_asked_of_a_run_in_hand_is_told_as_wanted(desk: Desk) -> N
     assert entry.actor == PYTHON
 
 
+async def test_what_is_done_to_templates_is_told(desk: Desk) -> None:
+    templates = Templates(desk.database)
+    await templates.put(Template("hello", {"kind": "echo", "priority": 1}), by=ANN)
+    changed = await templates.put(Template("hello", {"kind": "echo", "priority": 2}), by=ANN)
+    assert changed.version == 2
+    await templates.delete("hello", by=ANN)
+    deleted, put, made = await desk.audit(actor="ann")
+    assert [each.action for each in (made, put, deleted)] == [
+        *("put_template", "put_template", "delete_template")
+    ]
+    assert (made.before["job"], made.after["template"]) == (None, "hello")
+    assert (put.before, put.after["job"]) == (
+        {"job": {"kind": "echo", "priority": 1}},
+        {"kind": "echo", "priority": 2},
+    )
+    assert (deleted.before["job"]["priority"], deleted.after["job"]) == (2, None)
+
+
 async def test_a_change_without_its_audit_is_no_change(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +78,9 @@ async def test_a_change_without_its_audit_is_no_change(
         await desk.edit(job, payload=1)
     with pytest.raises(ConnectionError):
         await desk.maintenance.on("upgrade")
+    with pytest.raises(ConnectionError):
+        await Templates(desk.database).put(Template("hello", {"kind": "echo"}))
+    assert await Templates(desk.database).all() == []
     assert await desk.look(job) == job
     assert await desk.maintenance.status() is None
 

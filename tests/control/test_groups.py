@@ -1,5 +1,6 @@
 """Groups in the hands of people: who is in them, what they allow, and who changed that."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -65,14 +66,29 @@ async def test_a_group_may_be_there_before_its_first_job(desk: Desk) -> None:
     assert (await control.put(TWO)).is_new is False
 
 
-async def test_what_a_later_job_says_of_its_group_is_warned_of(desk: Desk) -> None:
-    control = Groups(desk.database)
-    await add(desk, 1, TWO)
-    assert await control.warnings(TWO) == []
-    assert await control.warnings(Group("site", job_limit=1)) == []
-    one, other = await control.warnings(Group("site", max_running=5, rate=Rate.parse("1/s")))
-    assert one.startswith("limits.max_running 5 is not used: group 'site' has 2")
-    assert other.startswith("limits.rate 1/1s is not used: group 'site' has none")
+async def test_whoever_adds_or_changes_a_job_is_warned_of_limits_that_its_group_has_not(
+    desk: Desk, caller: Any
+) -> None:
+    for group in (TWO, TWO, Group("site", job_limit=1)):
+        assert (await desk.jobs.add(due(group=group))).warnings == ()
+    other = due(name="other", group=Group("site", max_running=5, rate=Rate.parse("1/s")))
+    made = await desk.jobs.add(other)
+    first, second = made.warnings
+    assert first.startswith("limits.max_running 5 is not used: group 'site' has 2")
+    assert second.startswith("limits.rate 1/1s is not used: group 'site' has none")
+    assert (await desk.jobs.put(other)).warnings == made.warnings, "which changes nothing"
+    assert (await desk.jobs.put(replace(other, priority=2))).warnings == made.warnings
+    assert (await desk.jobs.edit(made.uid, other)).warnings == made.warnings
+    assert (await desk.jobs.get(made.uid)).warnings == ()
+    batch = await desk.jobs.add_many([replace(other, name=None)] * 3)
+    assert batch.warnings == made.warnings
+    async with caller.transaction():
+        new = Group("theirs", max_running=1)
+        assert (await desk.jobs.add(due(group=new), connection=caller)).warnings == ()
+        five = replace(new, max_running=5)
+        held = await desk.jobs.add(due(group=five), connection=caller, dedupe_key="x")
+        again = await desk.jobs.add(due(group=five), connection=caller, dedupe_key="x")
+    assert (len(held.warnings), again.warnings, again.is_new) == (1, held.warnings, False)
 
 
 async def test_every_change_of_a_group_is_audited(desk: Desk) -> None:

@@ -11,14 +11,16 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from evenbeat import Evenbeat, Filter, InvalidInput, Portal, State, define
+from evenbeat import Evenbeat, Filter, InvalidInput, Portal, RunState, State, define, sync
 from evenbeat.config import Settings
 from evenbeat.core.errors import MigrationFailed
+from evenbeat.core.export import RunFilter
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.postgres.database import create_database, drop_database
 from tests.support.processes import Process
 
 PROGRAMS = Path(__file__).with_name("programs")
+WORLD = (Path(__file__).parents[1] / "verify" / "world.sql").read_text()
 
 
 def test_calls_wait_and_give_what_await_would_give(portal: Portal, app: Evenbeat) -> None:
@@ -30,6 +32,28 @@ def test_calls_wait_and_give_what_await_would_give(portal: Portal, app: Evenbeat
     assert portal.listing.page(Filter()).total == 3
     assert portal.settings is app.settings, "what is no coroutine is what it is"
     assert "pause" in dir(portal.jobs)
+
+
+def test_what_comes_one_after_the_other_is_gone_through(
+    portal: Portal, app: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fill() -> None:
+        async with app.database.connection() as connection:
+            await connection.execute(WORLD)
+
+    monkeypatch.setattr(sync, "AT_ONCE", 3)
+    portal.call(fill)
+    assert [each.run.id for each in portal.runs.export()] == list(range(1, 15))
+    failed = RunFilter(states=frozenset([RunState.FAILED]))
+    assert [each.run.id for each in portal.runs.export(failed)] == [5, 6, 7]
+    left = portal.runs.export()
+    assert next(left).run.id == 1
+    left.close()
+    begun = portal.runs.export()
+    assert [next(begun).run.id for _ in range(3)] == [1, 2, 3]
+    portal.close()
+    with pytest.raises(RuntimeError, match="what came is not all"):
+        next(begun)
 
 
 def test_errors_come_through_as_they_are(portal: Portal) -> None:

@@ -8,8 +8,8 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
 from evenbeat.cli.completion import complete_jobs
-from evenbeat.cli.opened import with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.opened import with_time
+from evenbeat.cli.options import DataDir, Limit
 from evenbeat.control.audit import AuditPage
 from evenbeat.core.audit import Entry
 
@@ -29,7 +29,7 @@ def list_entries(
     actor: Annotated[
         str | None, typer.Option(help="By this person or program, as in cli:ann.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    limit: Limit = 50,
     before: Annotated[
         int | None, typer.Option(help="Older than the entry of this id: the next page.")
     ] = None,
@@ -41,18 +41,17 @@ def list_entries(
     Example: evenbeat audit list --job report
     """
 
-    async def work(eb: Evenbeat) -> tuple[AuditPage, datetime]:
+    async def work(eb: Evenbeat) -> AuditPage:
         uid = None if job is None else await chosen.uid_of(eb, job)
-        page = await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
-        return page, await eb.now()
+        return await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
 
-    page, now = with_app(work, data_dir)
+    page, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import AuditOut
 
-        show.json(AuditOut.from_core(page).model_dump(mode="json")["entries"])
+        show.answer(AuditOut.from_core(page))
         return
-    show.rows(COLUMNS, [row_of(entry, now) for entry in page.entries], output)
+    show.rows(COLUMNS, [row_of(entry, now) for entry in page.entries])
     if page.older_than is not None:
         typer.echo(f"There are more: go on with --before {page.older_than}", err=True)
 

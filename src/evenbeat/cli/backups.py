@@ -7,6 +7,7 @@ import typer
 
 from evenbeat.cli import show
 from evenbeat.cli.opened import with_app, with_url
+from evenbeat.cli.options import DataDir, Yes
 from evenbeat.cli.verify import tell
 from evenbeat.control import backup as backups
 from evenbeat.control.backup import Backup
@@ -14,7 +15,7 @@ from evenbeat.control.backup import Backup
 File = Annotated[Path, typer.Argument(help="The file.", dir_okay=False)]
 
 
-def backup(file: File, output: show.Output = show.Format.TABLE) -> None:
+def backup(file: File, data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
     """Write everything into one file, as of one moment, beside working nodes.
 
     Secrets are not in it, but everything else is: payloads, results and log lines of all jobs. The
@@ -25,7 +26,7 @@ def backup(file: File, output: show.Output = show.Format.TABLE) -> None:
         with show.progress("Backing up", counts_bytes=True) as advance:
             return await backups.write(url, file, advance)
 
-    report(with_url(work), "Backed up", output)
+    report(with_url(work, data_dir), "Backed up", output)
 
 
 def restore(
@@ -33,7 +34,8 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Lose what is in the database now.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
+    data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Put a backup into an empty database, all or nothing, and check it by every rule.
@@ -48,8 +50,8 @@ def restore(
         with show.progress("Restoring", counts_bytes=True) as advance:
             return await backups.restore(url, file, replaces=replace, on_progress=advance)
 
-    restored = with_url(work)
-    found = with_app(lambda eb: eb.verify())
+    restored = with_url(work, data_dir)
+    found = with_app(lambda eb: eb.verify(), data_dir)
     report(restored, "Restored", output, breaches=[str(breach) for breach in found.breaches])
     if found.breaches:
         if output is show.Format.TABLE:

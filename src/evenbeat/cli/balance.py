@@ -12,7 +12,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.chart import Bar, draw
 from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.options import DataDir, Yes
 from evenbeat.control.balance import EXPECTED, Added, Applied, Forecast, Preview, View
 from evenbeat.core.balance.model import SLOT_S, Hour, Outlook
 from evenbeat.core.balance.record import KeptPlan
@@ -27,7 +27,6 @@ app = typer.Typer(
 
 Group = Annotated[str | None, typer.Option(help="Only the jobs of this group.")]
 MaxMoves = Annotated[int | None, typer.Option(min=0, help="Move so many jobs at most.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 # A week of slots is more than a screen: so many hours make one bar.
 FORECAST_STEP = timedelta(hours=4)
 MOST_SHOWN = 20
@@ -42,7 +41,7 @@ def show_distribution(
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.balance import DistributionOut
 
-        show.json(DistributionOut.from_core(view).model_dump(mode="json"))
+        show.answer(DistributionOut.from_core(view))
     else:
         tell_view(view)
 
@@ -61,7 +60,7 @@ def preview(
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.balance import RebalancePreviewOut
 
-        show.json(RebalancePreviewOut.from_core(found).model_dump(mode="json"))
+        show.answer(RebalancePreviewOut.from_core(found))
         return
     tell_preview(found)
     if found.plan.moves:
@@ -134,7 +133,7 @@ def forecast(
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.forecast import ForecastOut
 
-        show.json(ForecastOut.from_core(found).model_dump(mode="json"))
+        show.answer(ForecastOut.from_core(found))
     else:
         tell_forecast(found)
 
@@ -184,7 +183,7 @@ def tell_preview(found: Preview) -> None:
             (found.plan.uids[move.job], move.old_next_at, move.new_next_at)
             for move in found.plan.moves[:MOST_SHOWN]
         ]
-        show.rows(("job", "instead of", "runs at"), rows, show.Format.TABLE)
+        show.rows(("job", "instead of", "runs at"), rows)
         if len(found.plan.moves) > MOST_SHOWN:
             typer.echo(f"… and {len(found.plan.moves) - MOST_SHOWN:,} more: -o json has them all.")
     reasons = Counter(str(each.reason) for each in found.plan.skipped)
@@ -196,7 +195,7 @@ def tell_applied(applied: Applied, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.balance import RebalanceOut
 
-        show.json(RebalanceOut.from_core(applied).model_dump(mode="json"))
+        show.answer(RebalanceOut.from_core(applied))
         return
     plan = applied.plan
     typer.echo(

@@ -1,5 +1,6 @@
 """Which jobs a command means: by name or id, or all that match."""
 
+from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
@@ -22,23 +23,39 @@ Jobs = Annotated[
         metavar="JOB",
     ),
 ]
-States = Annotated[
-    list[State] | None,
-    typer.Option("--state", "--status", help="In this state; give it again for another."),
-]
-Kinds = Annotated[
-    list[str] | None, typer.Option("--kind", help="Of this kind; give it again for another.")
-]
-GroupKeys = Annotated[
-    list[str] | None, typer.Option("--group", help="Of this group; give it again for another.")
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", help="With this label, as in team=search, or with this tag."),
-]
-Search = Annotated[
-    str | None, typer.Option(help="With this in the name, kind, source or address, in any case.")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which jobs: all conditions that are given must hold."""
+
+    state: Annotated[
+        list[State] | None,
+        typer.Option("--state", "--status", help="In this state; give it again for another."),
+    ] = None
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Of this kind; give it again for another.")
+    ] = None
+    group: Annotated[
+        list[str] | None, typer.Option(help="Of this group; give it again for another.")
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="With this label, as in team=search, or with this tag."),
+    ] = None
+    search: Annotated[
+        str | None,
+        typer.Option(help="With this in the name, kind, source or address, in any case."),
+    ] = None
+
+    def filter(self) -> Filter:
+        return Filter(
+            states=frozenset(self.state) if self.state else None,
+            kinds=frozenset(self.kind) if self.kind else None,
+            groups=frozenset(self.group) if self.group else None,
+            labels=read_labels(self.label) or None,
+            search=self.search or None,
+        )
 
 
 def read_labels(written: list[str] | None) -> dict[str, str]:
@@ -47,22 +64,6 @@ def read_labels(written: list[str] | None) -> dict[str, str]:
     if any(not name for name, _, _ in pairs):
         raise typer.BadParameter("write it as name=value", param_hint="--label")
     return {name: value for name, _, value in pairs}
-
-
-def chosen_by(
-    states: list[State] | None,
-    kinds: list[str] | None,
-    groups: list[str] | None,
-    labels: list[str] | None,
-    search: str | None,
-) -> Filter:
-    return Filter(
-        states=frozenset(states) if states else None,
-        kinds=frozenset(kinds) if kinds else None,
-        groups=frozenset(groups) if groups else None,
-        labels=read_labels(labels) or None,
-        search=search or None,
-    )
 
 
 async def named(eb: Evenbeat, names: list[str]) -> Filter:

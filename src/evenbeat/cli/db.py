@@ -10,6 +10,7 @@ import typer
 
 from evenbeat.cli import backups, show
 from evenbeat.cli.opened import with_url
+from evenbeat.cli.options import DataDir, DryRun, Yes
 from evenbeat.config import load
 from evenbeat.postgres import find_program
 from evenbeat.store import migrate as migrations
@@ -18,11 +19,9 @@ app = typer.Typer(help="The schema, and the database below everything.", no_args
 app.command()(backups.backup)
 app.command()(backups.restore)
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-
 
 @app.command()
-def migrate(dry_run: DryRun = False) -> None:
+def migrate(dry_run: DryRun = False, data_dir: DataDir = None) -> None:
     """Bring the schema up to date."""
 
     async def work(url: str) -> None:
@@ -34,14 +33,15 @@ def migrate(dry_run: DryRun = False) -> None:
         for step in status.pending if dry_run else await migrations.migrate(url):
             typer.echo(f"{'Would apply' if dry_run else 'Applied'} {step}.")
 
-    with_url(work)
+    with_url(work, data_dir)
 
 
 @app.command()
 def rollback(
     steps: Annotated[int, typer.Option(min=1, help="How many migrations to take back.")] = 1,
     dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
+    data_dir: DataDir = None,
 ) -> None:
     """Take the newest migrations back, and what they hold with them."""
 
@@ -54,7 +54,7 @@ def rollback(
         for step in await migrations.rollback(url, steps):
             typer.echo(f"Rolled back {step}.")
 
-    planned = with_url(plan)
+    planned = with_url(plan, data_dir)
     if not planned:
         typer.echo("There is nothing to roll back.")
     elif dry_run:
@@ -64,15 +64,15 @@ def rollback(
         names = ", ".join(map(str, planned))
         if not yes:
             typer.confirm(
-                f"Roll back {names}? Their tables go, with everything in them", abort=True
+                f"Roll back {names}? Their tables go, with everything in them", abort=True, err=True
             )
-        with_url(work)
+        with_url(work, data_dir)
 
 
 @app.command()
-def status(output: show.Output = show.Format.TABLE) -> None:
+def status(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
     """Show every migration and when it was applied; exit code 1 if any is pending."""
-    found = with_url(migrations.status)
+    found = with_url(migrations.status, data_dir)
     applied = {step.number: step for step in found.applied}
     names = {step.number: step.name for step in (*found.known, *found.applied)}
     rows = [
@@ -86,20 +86,20 @@ def status(output: show.Output = show.Format.TABLE) -> None:
 
 
 @app.command()
-def url() -> None:
+def url(data_dir: DataDir = None) -> None:
     """Print the database's URL, password included."""
 
     async def work(found: str) -> str:
         return found
 
-    typer.echo(with_url(work))
+    typer.echo(with_url(work, data_dir))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def psql(context: typer.Context) -> None:
+def psql(context: typer.Context, data_dir: DataDir = None) -> None:
     """Open psql on the database; arguments go to it, as in `evenbeat db psql -c "select 1"`."""
 
-    program = find_program("psql", load().pg_bin)
+    program = find_program("psql", load(data_dir=data_dir).pg_bin)
 
     async def work(found: str) -> int:
         url, environ = without_password(found)
@@ -107,7 +107,7 @@ def psql(context: typer.Context) -> None:
         ended = await asyncio.to_thread(subprocess.run, command, check=False, env=environ)
         return ended.returncode
 
-    raise typer.Exit(with_url(work))
+    raise typer.Exit(with_url(work, data_dir))
 
 
 def without_password(url: str) -> tuple[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -8,8 +9,10 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir, DryRun, Yes
+from evenbeat.cli.completion import complete_jobs
+from evenbeat.cli.opened import me, with_app, with_time
+from evenbeat.cli.option_sets import spread
+from evenbeat.cli.options import Consent, DataDir, Page
 from evenbeat.cli.written import read_json
 from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
@@ -18,151 +21,222 @@ from evenbeat.core.dead_letters import (
     LetterFilter,
     LetterState,
     Remark,
+    letter_id,
 )
-from evenbeat.core.errors import InvalidInput, NotFound
-from evenbeat.core.ids import run_id, run_uid
+from evenbeat.core.errors import NotFound
+from evenbeat.core.ids import read_uid, run_uid
 from evenbeat.core.model import Run
 
-app = typer.Typer(help="Beats that ran out of attempts.", no_args_is_help=True)
+app = typer.Typer(
+    help="Dead letters: beats that ran out of attempts, and what becomes of them.",
+    no_args_is_help=True,
+)
 
 LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.")]
 Ids = Annotated[list[UUID] | None, typer.Argument(help="Letters; or choose them by options.")]
-JobName = Annotated[str | None, typer.Option("--job", help="Of the job of this name.")]
-Kind = Annotated[str | None, typer.Option(help="Of jobs of this kind.")]
-Signature = Annotated[str | None, typer.Option(help="As `evenbeat dlq groups` shows it.")]
-State = Annotated[LetterState | None, typer.Option(help="In this state.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
 NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
-Owner = Annotated[str | None, typer.Option(help="Who sees to it.")]
 
 COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
 GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
+RUN_COLUMNS = ("attempt", "started_at", "node", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which letters: all conditions that are given must hold."""
+
+    job: Annotated[
+        str | None,
+        typer.Option(help="Of this job, by name or id.", autocompletion=complete_jobs),
+    ] = None
+    kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None
+    group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None
+    signature: Annotated[
+        str | None, typer.Option(help="With this error, as `evenbeat dlq groups` shows it.")
+    ] = None
+    owned_by: Annotated[str | None, typer.Option(help="That this owner sees to.")] = None
+    state: Annotated[
+        list[LetterState] | None, typer.Option(help="In this state; give it again for another.")
+    ] = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(getattr(self, field.name) for field in fields(self))
+
+    def filter(self, *default: LetterState) -> LetterFilter:
+        """Of these states where none is given; of any, where there is no default."""
+        states, uid = self.state or default, read_uid(self.job or "")
+        return LetterFilter(
+            states=frozenset(states) if states else None,
+            job_uid=uid,
+            job_name=None if uid else self.job,
+            kind=self.kind,
+            group=self.group,
+            signature=self.signature,
+            owner=self.owned_by,
+        )
 
 
 @app.command("list")
+@spread
 def list_letters(
-    job: JobName = None,
-    kind: Kind = None,
-    signature: Signature = None,
-    state: State = None,
-    limit: Limit = 50,
+    choice: Choice,
+    page: Page,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """List dead letters, those that nobody has acknowledged first."""
-    chosen = chosen_by(None, job, kind, signature, state)
-    page = with_app(lambda eb: eb.dead_letters.page(chosen, limit=limit), data_dir)
-    show.rows(COLUMNS, [row_of(letter) for letter in page.letters], output)
+    """List dead letters, those that nobody has acknowledged first.
+
+    Example: evenbeat dlq list --state open --kind http
+    """
+    found, now = with_time(
+        lambda eb: eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.dead_letter import LettersOut
+
+        show.answer(LettersOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    show.rows(COLUMNS, [row_of(letter, now) for letter in found.letters])
+    page.tell_rest(len(found.letters), found.total)
 
 
 @app.command("groups")
+@spread
 def list_groups(
-    job: JobName = None,
-    kind: Kind = None,
-    state: State = None,
-    limit: Limit = 50,
+    choice: Choice,
+    page: Page,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """List what went wrong, with how often and how long it has."""
-    chosen = chosen_by(None, job, kind, None, state)
-    page = with_app(lambda eb: eb.dead_letters.grouped(chosen, limit=limit), data_dir)
-    rows = [[getattr(group, column) for column in GROUP_COLUMNS] for group in page.groups]
-    show.rows(GROUP_COLUMNS, rows, output)
+    """List what went wrong, with how often and how long it has.
+
+    Errors that differ in numbers, ids and names only are one.
+
+    Example: evenbeat dlq groups --state open
+    """
+    found, now = with_time(
+        lambda eb: eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.dead_letter import LetterGroupsOut
+
+        show.answer(LetterGroupsOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    rows = [
+        (
+            *(each.signature, each.count, each.open, each.jobs, ", ".join(each.kinds)),
+            *(show.moment(each.first_at, now), show.moment(each.last_at, now)),
+        )
+        for each in found.groups
+    ]
+    show.rows(GROUP_COLUMNS, rows)
+    page.tell_rest(len(found.groups), found.total)
 
 
 @app.command("show")
 def show_letter(
-    letter_id: LetterId, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
+    uid: LetterId, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
 ) -> None:
-    """Show a dead letter with its payload and the runs that failed."""
+    """Show a dead letter with its payload and the runs that failed.
+
+    Example: evenbeat dlq show 65626561-7400-8000-8000-00000000002a
+    """
 
     async def work(eb: Evenbeat) -> tuple[DeadLetter, list[Run]]:
-        letter = await eb.dead_letters.get(run_id(letter_id))
+        letter = await eb.dead_letters.get(letter_id(uid))
         return letter, await eb.dead_letters.runs(letter)
 
-    letter, runs = with_app(work, data_dir)
-    tries = [
-        {"attempt": run.attempt, "started_at": run.started_at, "node": run.node, "error": run.error}
-        for run in runs
-    ]
+    (letter, runs), now = with_time(work, data_dir)
     if output is show.Format.JSON:
-        show.json(facts(letter) | {"runs": tries})
+        from evenbeat.api.v1.wire.dead_letter import LetterDetailOut
+
+        show.answer(LetterDetailOut.of(letter, runs))
         return
-    show.rows(("field", "value"), list(facts(letter).items()), output)
-    typer.echo()
-    show.rows(("attempt", "started_at", "node", "error"), [list(t.values()) for t in tries], output)
+    show.fields(facts(letter, now))
+    if runs:
+        typer.echo()
+        show.rows(
+            RUN_COLUMNS,
+            [(run.attempt, show.moment(run.started_at, now), run.node, run.error) for run in runs],
+        )
 
 
 @app.command()
+@spread
 def ack(
+    choice: Choice,
+    consent: Consent,
     ids: Ids = None,
-    job: JobName = None,
-    kind: Kind = None,
-    signature: Signature = None,
     note: NoteText = None,
-    owner: Owner = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    owner: Annotated[str | None, typer.Option(help="Who sees to it from now on.")] = None,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Say that you have seen these dead letters; asks first, unless you name them."""
-    chosen = chosen_to_act(ids, job, kind, signature)
-    fulfil(
-        Wish(LetterAction.ACKNOWLEDGE, chosen, Remark(note, owner), dry_run, yes), data_dir, output
-    )
+    """Say that you have seen these dead letters; asks first, unless you name them.
+
+    Example: evenbeat dlq ack --signature "out of disk" --note "a larger disk is ordered"
+    """
+    wish = Wish(LetterAction.ACKNOWLEDGE, meant(ids, choice), Remark(note, owner), consent)
+    fulfil(wish, data_dir, output)
 
 
 @app.command()
+@spread
 def requeue(
+    choice: Choice,
+    consent: Consent,
     ids: Ids = None,
-    job: JobName = None,
-    kind: Kind = None,
-    signature: Signature = None,
     payload: Annotated[
         str | None,
         typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
     ] = None,
     note: NoteText = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Run these dead letters again, now: by their own jobs, or by new ones that run once.
 
     Asks first, unless you name them.
+
+    Example: evenbeat dlq requeue --job report --state open --state acknowledged
     """
     if payload is None:
-        chosen = chosen_to_act(ids, job, kind, signature)
-        fulfil(Wish(LetterAction.REQUEUE, chosen, Remark(note), dry_run, yes), data_dir, output)
+        wish = Wish(LetterAction.REQUEUE, meant(ids, choice), Remark(note), consent)
+        fulfil(wish, data_dir, output)
         return
-    if ids is None or len(ids) != 1 or dry_run or any((job, kind, signature)):
-        raise InvalidInput("--payload", "goes with one letter, and with nothing but a note")
-    letter_id, given = run_id(ids[0]), read_json(payload, "--payload")
+    if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
+        raise typer.BadParameter("goes with one letter that is named", param_hint="--payload")
+    number, given = letter_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
-        lambda eb: eb.dead_letters.requeue(letter_id, Remark(note), payload=given, by=me()),
+        lambda eb: eb.dead_letters.requeue(number, Remark(note), payload=given, by=me()),
         data_dir,
     )
-    show.rows(("id", "requeued_as"), [(run_uid(letter.id), letter.requeued_as)], output)
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.dead_letter import LetterOut
+
+        show.answer(LetterOut.from_core(letter))
+    else:
+        typer.echo(f"Requeued {run_uid(letter.id)} as the job {letter.requeued_as}.")
 
 
 @app.command()
+@spread
 def discard(
+    choice: Choice,
+    consent: Consent,
     ids: Ids = None,
-    job: JobName = None,
-    kind: Kind = None,
-    signature: Signature = None,
     note: NoteText = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Do nothing more about these dead letters, for good; asks first."""
-    chosen = chosen_to_act(ids, job, kind, signature)
-    fulfil(Wish(LetterAction.DISCARD, chosen, Remark(note), dry_run, yes), data_dir, output)
+    """Do nothing more about these dead letters, for good; asks first.
+
+    Example: evenbeat dlq discard --kind mail --state acknowledged --dry-run
+    """
+    fulfil(Wish(LetterAction.DISCARD, meant(ids, choice), Remark(note), consent), data_dir, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +246,13 @@ class Wish:
     action: LetterAction
     chosen: LetterFilter
     remark: Remark
-    dry_run: bool
-    yes: bool
+    consent: Consent
 
     @property
     def needs_consent(self) -> bool:
         """To end letters for good, or to touch some that were not named one by one."""
         is_weighty = self.action is LetterAction.DISCARD or self.chosen.ids is None
-        return is_weighty and not self.yes
+        return is_weighty and not self.consent.yes
 
     async def look(self, eb: Evenbeat) -> LetterTally:
         """What would be done, if all that are named are there."""
@@ -199,88 +272,82 @@ class Wish:
 
 def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
     found = with_app(wish.look, data_dir)
-    if wish.dry_run or found.refused or not found.changed:
-        show.rows(("id", "done"), outcome_of(found), output)
+    is_refused = bool(found.refused) and not wish.consent.skip_refused
+    if wish.consent.dry_run or is_refused or not found.changed:
+        tell(found, output)
         # As it would end without --dry-run.
-        if found.refused:
-            typer.echo("Nothing is done while one refuses.", err=True)
+        if is_refused:
+            typer.echo(show.REFUSED, err=True)
             raise typer.Exit(1)
         return
     if wish.needs_consent:
         what = show.count(len(found.changed), "dead letter")
         typer.confirm(f"{wish.action.capitalize()} {what}?", abort=True, err=True)
     done = with_app(lambda eb: wish.act(eb, found), data_dir)
-    show.rows(("id", "done"), outcome_of(done), output)
+    tell(replace(done, refused=(*found.refused, *done.refused)), output)
 
 
-def outcome_of(tally: LetterTally) -> list[tuple[Any, str]]:
+def tell(tally: LetterTally, output: show.Format) -> None:
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.dead_letter import LetterActionOut
+
+        show.answer(LetterActionOut.from_core(tally))
+        return
     done = f"would {tally.action}" if tally.is_dry_run else str(tally.action)
-    return [
+    rows = [
         *((run_uid(each), done) for each in tally.changed),
         *((run_uid(each.id), f"refused: {each.error}") for each in tally.refused),
     ]
+    if rows:
+        show.rows(("id", "done"), rows)
+    else:
+        typer.echo("No dead letter matches.")
 
 
-def chosen_to_act(
-    ids: list[UUID] | None, job: str | None, kind: str | None, signature: str | None
-) -> LetterFilter:
-    """Those that are named; or of those that match, the ones that nobody has acknowledged."""
+def meant(ids: list[UUID] | None, choice: Choice) -> LetterFilter:
+    """Those that are named; or those that match, open ones unless states are given."""
+    if ids and not choice.is_empty:
+        raise typer.BadParameter("name letters, or choose them by options: not both")
     if ids:
-        if any((job, kind, signature)):
-            raise InvalidInput("letters", "name them, or choose them by options: not both")
-        return chosen_by(ids, job, kind, signature, None)
-    if not any((job, kind, signature)):
-        raise InvalidInput("letters", "name them, or choose them by --job, --kind or --signature")
-    return chosen_by(None, job, kind, signature, LetterState.OPEN)
+        return LetterFilter(ids=frozenset(map(letter_id, ids)))
+    if choice.is_empty:
+        raise typer.BadParameter(
+            "say which letters: name them, or choose them by options such as --job or --state"
+        )
+    return choice.filter(LetterState.OPEN)
 
 
-def chosen_by(
-    ids: list[UUID] | None,
-    job: str | None,
-    kind: str | None,
-    signature: str | None,
-    state: LetterState | None,
-) -> LetterFilter:
-    return LetterFilter(
-        ids=frozenset(map(run_id, ids)) if ids else None,
-        states=None if state is None else frozenset([state]),
-        job_name=job,
-        kind=kind,
-        signature=signature,
-    )
-
-
-def row_of(letter: DeadLetter) -> tuple[Any, ...]:
+def row_of(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:
     return (
         run_uid(letter.id),
         letter.state,
         letter.job_name or letter.job_uid,
         letter.kind,
         letter.attempts,
-        letter.created_at,
+        show.moment(letter.created_at, now),
         letter.error,
     )
 
 
-def facts(letter: DeadLetter) -> dict[str, Any]:
+def facts(letter: DeadLetter, now: datetime) -> dict[str, Any]:
     return {
         "id": run_uid(letter.id),
         "state": letter.state,
-        "job_id": letter.job_uid,
-        "job_name": letter.job_name,
+        "job": letter.job_name,
+        "job id": letter.job_uid,
         "kind": letter.kind,
         "group": letter.group_key,
-        "payload": letter.payload,
-        "beat_at": letter.beat_at,
+        "payload": show.in_json(letter.payload),
+        "beat": show.moment(letter.beat_at, now),
         "attempts": letter.attempts,
         "error": letter.error,
         "signature": letter.signature,
-        "failed_at": letter.created_at,
-        "acknowledged_at": letter.acknowledged_at,
-        "acknowledged_by": letter.acknowledged_by,
+        "failed": show.moment(letter.created_at, now),
+        "acknowledged": show.moment(letter.acknowledged_at, now),
+        "acknowledged by": letter.acknowledged_by,
         "owner": letter.owner,
         "note": letter.note,
-        "ended_at": letter.ended_at,
-        "ended_by": letter.ended_by,
-        "requeued_as": letter.requeued_as,
+        "ended": show.moment(letter.ended_at, now),
+        "ended by": letter.ended_by,
+        "requeued as": letter.requeued_as,
     }

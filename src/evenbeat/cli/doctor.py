@@ -7,6 +7,7 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import with_any_schema
+from evenbeat.cli.options import DataDir
 from evenbeat.control.doctor import CHECKS, Finding, diagnose
 
 
@@ -14,6 +15,7 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out the rules, which read all of history.")
     ] = False,
+    data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Look for what is wrong: schema, storage, lag, nodes, vacuum, connections, clock, rules.
@@ -24,7 +26,7 @@ def doctor(
     async def work(eb: Evenbeat) -> list[Finding]:
         return await diagnose(eb.database, eb.settings, with_rules=not quick)
 
-    findings = with_any_schema(work)
+    findings = with_any_schema(work, data_dir)
     checks = [check for check in CHECKS if check != "rules" or not quick]
     is_wrong = any(each.is_wrong for each in findings)
     if output is show.Format.JSON:

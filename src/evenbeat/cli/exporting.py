@@ -4,16 +4,18 @@ import contextlib
 import os
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated
-from uuid import UUID
 
 import typer
 
 from evenbeat.app import Evenbeat
-from evenbeat.cli import show
+from evenbeat.cli import chosen, show
+from evenbeat.cli.completion import complete_jobs
 from evenbeat.cli.opened import with_app
+from evenbeat.cli.options import DataDir
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.export import RunFilter, csv_header, csv_line, json_line
 from evenbeat.core.model import RunState
@@ -28,7 +30,13 @@ class Lines(StrEnum):
 
 
 def export(
-    job: Annotated[UUID | None, typer.Option(help="Of this job alone, by its id.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            help="Of this job alone, by name or id; by id, deleted or not.",
+            autocompletion=complete_jobs,
+        ),
+    ] = None,
     since: Annotated[
         str | None, typer.Option(help="Started from then on, as in 2026-12-01T00:00Z.")
     ] = None,
@@ -46,24 +54,27 @@ def export(
             "--exact", help="Leave texts in CSV as they are, formulas for spreadsheets too."
         ),
     ] = False,
+    data_dir: DataDir = None,
 ) -> None:
     """Write every run as a line, the oldest first, as of one moment; any number of them.
 
     In CSV, a text that a spreadsheet would run as a formula has a ' in front; NDJSON is exact.
+
+    Example: evenbeat runs export --job report --since 2026-12-01T00:00Z --to runs.csv
     """
-    chosen = RunFilter(
-        job,
+    wanted = RunFilter(
+        None,
         None if since is None else read_instant(since, "--since"),
         None if until is None else read_instant(until, "--until"),
         frozenset(state) if state else None,
     )
 
     async def work(eb: Evenbeat) -> int:
-        count = 0
+        count, uid = 0, None if job is None else await chosen.uid_of(eb, job)
         with opened(to) as file, show.progress("Exporting runs") as advance:
             if form is Lines.CSV:
                 file.write(csv_header().encode())
-            async for run in eb.runs.export(chosen):
+            async for run in eb.runs.export(replace(wanted, job_uid=uid)):
                 is_csv = form is Lines.CSV
                 line = csv_line(run, is_exact=exact) if is_csv else json_line(run)
                 file.write(line.encode())
@@ -71,8 +82,8 @@ def export(
                 count += 1
         return count
 
-    count = with_app(work)
-    typer.echo(f"Exported {count:,} run{'s'[: count != 1]}.", err=True)
+    count = with_app(work, data_dir)
+    typer.echo(f"Exported {show.count(count, 'run')}.", err=True)
 
 
 @contextlib.contextmanager

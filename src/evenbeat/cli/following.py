@@ -94,7 +94,7 @@ def end_as(run: Run, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.execution import ExecutionOut
 
-        show.json(ExecutionOut.from_core(run).model_dump(mode="json"))
+        show.answer(ExecutionOut.from_core(run))
     else:
         took = f" after {show.plain(run.duration)}" if run.duration is not None else ""
         why = f": {run.error or run.reason}" if run.error or run.reason else ""

@@ -3,20 +3,19 @@
 import os
 import pwd
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import whoami, with_app
+from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.option_sets import spread
+from evenbeat.cli.options import DataDir, Yes
 from evenbeat.cli.user_app import find_app
 from evenbeat.control.intake import Finding, Report
 from evenbeat.core import crontab as crontabs
-from evenbeat.core.audit import Actor
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.moving_in import Candidate, Fate, from_crontab
 from evenbeat.core.schedules.clockwork.zones import check_zone
@@ -27,26 +26,34 @@ app = typer.Typer(
 )
 
 File = Annotated[str, typer.Argument(help="The file; - is standard input.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the report.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 ZONE_FILES = (Path("/etc/localtime"), Path("/etc/timezone"))
 SYSTEM_CRONTABS = ("/etc/crontab", "/etc/cron.d/")
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What all imports may be told."""
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the report.")] = False
+    yes: Yes = False
+    data_dir: DataDir = None
+    output: show.Output = show.Format.TABLE
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What is to be taken in, how, and what is told above the report."""
 
-    candidates: Iterable[Candidate]
-    head: dict[str, Any] = field(default_factory=dict[str, Any])
-    dry_run: bool = False
-    yes: bool = False
-    output: show.Format = show.Format.TABLE
+    candidates: list[Candidate]
+    head: dict[str, Any]
+    how: How
 
 
 @app.command()
+@spread
 def crontab(
     file: File,
+    how: How,
     tz: Annotated[
         str | None, typer.Option(help="The zone cron ran in; unset: that of this machine.")
     ] = None,
@@ -63,9 +70,6 @@ def crontab(
     prefix: Annotated[
         str, typer.Option(help="What the names of the new jobs begin with, as in web1/.")
     ] = "crontab/",
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    output: show.Output = show.Format.TABLE,
 ) -> None:
     """Take in a crontab: cron stays cron, in its zone, and every line is accounted for.
 
@@ -85,18 +89,17 @@ def crontab(
         "carriage_returns_removed": found.has_carriage_returns,
     }
     candidates = from_crontab(found, zone=zone, prefix=prefix, kind=kind)
-    take_in(Wish(candidates, head, dry_run, yes, output))
+    take_in(Wish(list(candidates), head, how))
 
 
 @app.command("interval-scheduler")
+@spread
 def interval_scheduler(
     file: File,
+    how: How,
     prefix: Annotated[
         str, typer.Option(help="What the names of the new jobs begin with; their id follows.")
     ] = "interval-scheduler/",
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    output: show.Output = show.Format.TABLE,
 ) -> None:
     """Take in the interval scheduler's jobs from a dump of its table, as CSV or NDJSON.
 
@@ -108,32 +111,32 @@ def interval_scheduler(
 
     found = rows.read_dump(read(file))
     head = {"rows": len(found), "columns_left_out": ", ".join(rows.columns_left_out(found))}
-    take_in(Wish(rows.candidates(found, prefix=prefix), head, dry_run, yes, output))
+    take_in(Wish(list(rows.candidates(found, prefix=prefix)), head, how))
 
 
 def take_in(wish: Wish) -> None:
-    candidates = list(wish.candidates)
-    report = with_app(lambda eb: eb.intake.look(candidates), find=find_app)
-    is_json = wish.output is show.Format.JSON
+    how = wish.how
+    report = with_app(lambda eb: eb.intake.look(wish.candidates), how.data_dir, find=find_app)
+    is_json = how.output is show.Format.JSON
     if not is_json:
         tell(report, wish.head)
     new = len(report.of(Fate.NEW))
     # A program cannot be asked: it says --yes.
-    is_wanted = new > 0 and not wish.dry_run and (wish.yes or not is_json)
-    if is_wanted and not wish.yes:
-        typer.confirm(f"Add {new} new job{'s'[: new != 1]}?", abort=True, err=True)
-    written = with_app(lambda eb: write(eb, report), find=find_app) if is_wanted else 0
+    is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
+    if is_wanted and not how.yes:
+        typer.confirm(f"Add {show.count(new, 'new job')}?", abort=True, err=True)
+    written = 0
+    if is_wanted:
+        written = with_app(
+            lambda eb: eb.intake.take_in(report, by=me()), how.data_dir, find=find_app
+        )
     if is_json:
         show.json(as_object(report, wish.head) | {"written": written})
     else:
-        added = f"Added {written} job{'s'[: written != 1]}."
+        added = f"Added {show.count(written, 'job')}."
         typer.echo(added if written else "Nothing was written.")
     if report.of(Fate.REFUSED):
         raise typer.Exit(1)
-
-
-async def write(eb: Evenbeat, report: Report) -> int:
-    return await eb.intake.take_in(report, by=Actor(whoami()))
 
 
 def tell(report: Report, head: dict[str, Any]) -> None:

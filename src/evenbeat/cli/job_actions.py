@@ -9,16 +9,14 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, following, show
 from evenbeat.cli.opened import me, with_app
-from evenbeat.cli.options import DataDir, DryRun, Yes
+from evenbeat.cli.option_sets import spread
+from evenbeat.cli.options import Consent, DataDir
 from evenbeat.control.actions import Tally
 from evenbeat.core.filters import Filter
 from evenbeat.core.lifecycle import Action
 
 All = Annotated[
     bool, typer.Option("--all", help="All that match the other options; alone, every job.")
-]
-SkipRefused = Annotated[
-    bool, typer.Option("--skip-refused", help="Leave out jobs that do not allow it now.")
 ]
 
 DONE = {
@@ -79,15 +77,13 @@ class Wish:
     action: Action
     names: tuple[str, ...]
     matching: Filter
-    dry_run: bool = False
-    skip_refused: bool = False
-    yes: bool = False
+    consent: Consent
 
     @property
     def needs_consent(self) -> bool:
         """To end something, or to touch jobs that were not named one by one."""
         is_weighty = self.action in DESTRUCTIVE or not self.names
-        return is_weighty and not (self.yes or self.dry_run)
+        return is_weighty and not (self.consent.yes or self.consent.dry_run)
 
     async def chosen(self, eb: Evenbeat) -> Filter:
         return await chosen.named(eb, list(self.names)) if self.names else self.matching
@@ -101,8 +97,8 @@ class Wish:
             self.action,
             agreed or await self.chosen(eb),
             by=me(),
-            dry_run=self.dry_run,
-            skip_refused=self.skip_refused,
+            dry_run=self.consent.dry_run,
+            skip_refused=self.consent.skip_refused,
         )
 
 
@@ -111,20 +107,20 @@ def wish_for(
     names: list[str] | None,
     everything: bool,
     matching: Filter,
-    **more: bool,
+    consent: Consent,
 ) -> Wish:
     if names and (everything or not matching.is_everything):
         raise typer.BadParameter("name jobs, or choose them by options: not both")
     if not names and matching.is_everything and not everything:
         raise typer.BadParameter("say which jobs: name them, or choose them by options, or --all")
-    return Wish(action, tuple(names or ()), matching, **more)
+    return Wish(action, tuple(names or ()), matching, consent)
 
 
 def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:
     agreed, left_out = None, ()
     if wish.needs_consent:
         found = with_app(wish.look, data_dir)
-        if found.refused and not wish.skip_refused:
+        if found.refused and not wish.consent.skip_refused:
             # Nothing would be done, so there is nothing to agree to.
             conclude(found, wish, output)
             return
@@ -147,12 +143,12 @@ def conclude(tally: Tally, wish: Wish, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.actions import BulkOut
 
-        show.json(BulkOut.from_core(tally).model_dump(mode="json"))
+        show.answer(BulkOut.from_core(tally))
     else:
         tell(tally, wish)
     # As it would end without --dry-run.
-    if tally.refused and not wish.skip_refused:
-        typer.echo("Nothing is done while one refuses: --skip-refused leaves them out.", err=True)
+    if tally.refused and not wish.consent.skip_refused:
+        typer.echo(show.REFUSED, err=True)
         raise typer.Exit(1)
 
 
@@ -169,20 +165,15 @@ def tell(tally: Tally, wish: Wish) -> None:
         typer.echo(f"… and {len(tally.refused) - MOST_SHOWN} more that refuse.")
 
 
+@spread
 def run(
+    matching: chosen.Matching,
+    consent: Consent,
     jobs: chosen.Jobs = None,
-    state: chosen.States = None,
-    kind: chosen.Kinds = None,
-    group: chosen.GroupKeys = None,
-    label: chosen.Labels = None,
-    search: chosen.Search = None,
     everything: All = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for the run of one job, and end as it ends.")
     ] = False,
-    dry_run: DryRun = False,
-    skip_refused: SkipRefused = False,
-    yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
@@ -192,13 +183,11 @@ def run(
 
     Example: evenbeat jobs run report --follow
     """
-    matching = chosen.chosen_by(state, kind, group, label, search)
-    flags = {"dry_run": dry_run, "skip_refused": skip_refused, "yes": yes}
-    wish = wish_for(Action.RUN, jobs, everything, matching, **flags)
+    wish = wish_for(Action.RUN, jobs, everything, matching.filter(), consent)
     if not follow:
         fulfil(wish, data_dir, output)
         return
-    if len(wish.names) != 1 or dry_run:
+    if len(wish.names) != 1 or consent.dry_run:
         raise typer.BadParameter("follows one job that is named", param_hint="--follow")
     following.run_and_follow(wish.names[0], data_dir, output)
 
@@ -207,25 +196,17 @@ def command_for(action: Action) -> Callable[..., None]:
     """The others differ in nothing but what they do."""
 
     def act(
+        matching: chosen.Matching,
+        consent: Consent,
         jobs: chosen.Jobs = None,
-        state: chosen.States = None,
-        kind: chosen.Kinds = None,
-        group: chosen.GroupKeys = None,
-        label: chosen.Labels = None,
-        search: chosen.Search = None,
         everything: All = False,
-        dry_run: DryRun = False,
-        skip_refused: SkipRefused = False,
-        yes: Yes = False,
         data_dir: DataDir = None,
         output: show.Output = show.Format.TABLE,
     ) -> None:
-        matching = chosen.chosen_by(state, kind, group, label, search)
-        flags = {"dry_run": dry_run, "skip_refused": skip_refused, "yes": yes}
-        fulfil(wish_for(action, jobs, everything, matching, **flags), data_dir, output)
+        fulfil(wish_for(action, jobs, everything, matching.filter(), consent), data_dir, output)
 
     act.__doc__ = HELP[action]
-    return act
+    return spread(act)
 
 
 pause = command_for(Action.PAUSE)

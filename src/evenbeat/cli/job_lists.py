@@ -9,10 +9,10 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show
-from evenbeat.cli.opened import with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.opened import with_time
+from evenbeat.cli.option_sets import spread
+from evenbeat.cli.options import DataDir, Page
 from evenbeat.cli.watching import Watch, look_or_watch
-from evenbeat.control.listing import JobPage
 from evenbeat.core.model import Job, Run
 from evenbeat.core.statistics import Health
 from evenbeat.store.actions import Version
@@ -50,16 +50,12 @@ ORDERS = {
 DOWNWARDS = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
 
 
+@spread
 def list_jobs(
-    state: chosen.States = None,
-    kind: chosen.Kinds = None,
-    group: chosen.GroupKeys = None,
-    label: chosen.Labels = None,
-    search: chosen.Search = None,
+    matching: chosen.Matching,
+    page: Page,
     sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.CREATED,
     reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
     watch: Watch = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
@@ -68,30 +64,25 @@ def list_jobs(
 
     Example: evenbeat jobs list --state failed --sort last-run
     """
-    matching = chosen.chosen_by(state, kind, group, label, search)
     is_down = (sort in DOWNWARDS) is not reverse
     order = f"{ORDERS[sort]}_{'desc' if is_down else 'asc'}"
 
     async def look(eb: Evenbeat) -> None:
-        page = await eb.listing.page(matching, order=order, limit=limit, offset=offset)
-        tell_page(page, await eb.now(), offset, output)
+        found = await eb.listing.page(
+            matching.filter(), order=order, limit=page.limit, offset=page.offset
+        )
+        now = await eb.now()
+        if output is show.Format.JSON:
+            from evenbeat.api.v1.wire.listing import JobsOut
+
+            show.answer(
+                JobsOut.from_core(found, now, order=order, limit=page.limit, offset=page.offset)
+            )
+            return
+        show.rows(COLUMNS, [row_of(job, now) for job in found.jobs])
+        page.tell_rest(len(found.jobs), found.total)
 
     look_or_watch(look, watch, data_dir, output)
-
-
-def tell_page(page: JobPage, now: datetime, offset: int, output: show.Format) -> None:
-    if output is show.Format.JSON:
-        from evenbeat.api.v1.wire.job_out import JobOut
-
-        shown = [JobOut.from_core(job, now).model_dump(mode="json") for job in page.jobs]
-        show.json({"jobs": shown, "total": page.total, "offset": offset})
-        return
-    show.rows(COLUMNS, [row_of(job, now) for job in page.jobs], output)
-    last = offset + len(page.jobs)
-    if last < page.total:
-        typer.echo(
-            f"{offset + 1:,} to {last:,} of {page.total:,}: go on with --offset {last}", err=True
-        )
 
 
 def row_of(job: Job, now: datetime) -> tuple[Any, ...]:
@@ -116,27 +107,25 @@ def show_job(
     Example: evenbeat jobs show report
     """
 
-    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run], datetime]:
+    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run]]:
         found = await eb.jobs.find(job)
         return (
             found,
             await eb.jobs.explain(found.uid),
             await eb.statistics.health_of(found.id),
             (await eb.runs.of_job(found.uid, limit=RUNS_SHOWN)).runs,
-            await eb.now(),
         )
 
-    found, explanation, health, runs, now = with_app(work, data_dir)
+    (found, explanation, health, runs), now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.job_out import JobDetailOut
 
-        shown = JobDetailOut.of(found, health, now).model_dump(mode="json")
-        show.json(shown | {"explanation": explanation})
+        show.answer(JobDetailOut.of(found, health, now), explanation=explanation)
         return
     show.fields(facts(found, explanation, health, now))
     if runs:
         typer.echo()
-        show.rows(RUN_COLUMNS, [run_row(run, now) for run in runs], output)
+        show.rows(RUN_COLUMNS, [run_row(run, now) for run in runs])
 
 
 def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str, Any]:
@@ -195,10 +184,7 @@ def next_beats(
     # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
     from evenbeat.api.v1.wire.job_out import next_beats as beats_of
 
-    async def work(eb: Evenbeat) -> tuple[Job, datetime]:
-        return await eb.jobs.find(job), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.jobs.find(job), data_dir)
     beats = beats_of(found, now, count)
     if output is show.Format.JSON:
         show.json({"id": found.uid, "state": found.pulse.state, "beats": beats})
@@ -211,7 +197,7 @@ def next_beats(
         for beat in beats
     ]
     if rows:
-        show.rows(("beat", "in UTC"), rows, output)
+        show.rows(("beat", "in UTC"), rows)
     else:
         typer.echo(f"No beat is to come: it is {found.pulse.state}.")
 
@@ -226,20 +212,20 @@ def versions(
     Example: evenbeat jobs versions report
     """
 
-    async def work(eb: Evenbeat) -> tuple[list[Version], datetime]:
-        return await eb.jobs.versions(await chosen.uid_of(eb, job)), await eb.now()
+    async def work(eb: Evenbeat) -> list[Version]:
+        return await eb.jobs.versions(await chosen.uid_of(eb, job))
 
-    found, now = with_app(work, data_dir)
+    found, now = with_time(work, data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.actions import VersionsOut
 
-        show.json(VersionsOut.from_core(found, now).model_dump(mode="json")["versions"])
+        show.answer(VersionsOut.from_core(found, now))
         return
     rows = [
         (each.number, in_words(each), show.moment(each.replaced_at, now), each.replaced_by)
         for each in found
     ]
-    show.rows(("version", "definition", "replaced_at", "replaced_by"), rows, output)
+    show.rows(("version", "definition", "replaced_at", "replaced_by"), rows)
 
 
 def in_words(version: Version) -> str:

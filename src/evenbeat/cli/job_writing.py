@@ -1,7 +1,7 @@
 """`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -14,6 +14,7 @@ from evenbeat.api.v1.wire.patch import changed, changes_of, take_switch
 from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, show, written
 from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import DataDir
 from evenbeat.cli.user_app import find_app
 from evenbeat.control.admission import Batch
@@ -25,27 +26,12 @@ DryRun = Annotated[
 ]
 
 
+@spread
 def add(
+    fields: written.JobFields,
     name: Annotated[
         str | None, typer.Argument(help="What to call it; a job of -f may have its own.")
     ] = None,
-    kind: written.Kind = None,
-    schedule: written.Schedule = None,
-    every: written.Every = None,
-    cron: written.Cron = None,
-    daily: written.Daily = None,
-    weekly: written.Weekly = None,
-    at: written.At = None,
-    tz: written.Zone = None,
-    payload: written.Payload = None,
-    label: written.Label = None,
-    group: written.GroupKey = None,
-    max_attempts: written.MaxAttempts = None,
-    timeout: written.Timeout = None,
-    priority: written.Priority = None,
-    catch_up: written.CatchUp = None,
-    runs_on: written.RunsOn = None,
-    file: written.File = None,
     put: Annotated[
         bool, typer.Option("--put", help="Change the job of this name, if there is one.")
     ] = False,
@@ -60,9 +46,7 @@ def add(
     Example: evenbeat jobs add report --kind http --cron "0 8 * * MON-FRI" --tz Europe/Berlin
     --payload '{"url": "https://example.com/report"}'
     """
-    # Every option is a field of the job, under its name: a second list of them could be wrong.
-    options = written.job_object(locals())
-    found: Any = {} if file is None else written.read_file(file, "--file")
+    options, found = fields.object(name), fields.read_file()
     if isinstance(found, list):
         if options or put:
             raise typer.BadParameter("many jobs say everything themselves", param_hint="--file")
@@ -74,7 +58,7 @@ def add(
         job_in = JobIn.model_validate(written.fields_of(found) | options)
     job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
     if output is show.Format.JSON:
-        show.json(JobOut.from_core(job, now).model_dump(mode="json") | {"dry_run": dry_run})
+        show.answer(JobOut.from_core(job, now), dry_run=dry_run)
     else:
         tell_added(job, now, dry_run=dry_run)
 
@@ -100,12 +84,12 @@ def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.
     with show.progress(f"Adding {show.count(len(jobs), 'job')} …"):
         batch = with_app(work, data_dir, find=find_app)
     if output is show.Format.JSON:
-        made = BatchOut(ids=batch.uids, created=batch.new_count)
-        show.json(made.model_dump(mode="json") | {"dry_run": dry_run})
+        show.answer(BatchOut.from_core(batch), dry_run=dry_run)
         return
     what = "Would add" if dry_run else "Added"
     there = f"; {len(batch.found)} are there already" if batch.found else ""
     typer.echo(f"{what} {show.count(batch.new_count, 'job')}{there}.")
+    warn(batch.warnings)
 
 
 @contextlib.asynccontextmanager
@@ -133,30 +117,19 @@ def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
         what = f"There is {name} ({job.uid})"
     typer.echo(f"{what}: {words}.")
     typer.echo(f"Next run: {show.moment(job.pulse.due_at, now) or 'none'}")
-    for warning in JobOut.from_core(job, now).warnings:
+    warn(JobOut.from_core(job, now).warnings)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
         typer.echo(f"Warning: {warning}", err=True)
 
 
+@spread
 def edit(
     job: chosen.Job,
+    fields: written.JobFields,
     name: Annotated[str | None, typer.Option(help="Another name for it.")] = None,
-    kind: written.Kind = None,
-    schedule: written.Schedule = None,
-    every: written.Every = None,
-    cron: written.Cron = None,
-    daily: written.Daily = None,
-    weekly: written.Weekly = None,
-    at: written.At = None,
-    tz: written.Zone = None,
-    payload: written.Payload = None,
-    label: written.Label = None,
-    group: written.GroupKey = None,
-    max_attempts: written.MaxAttempts = None,
-    timeout: written.Timeout = None,
-    priority: written.Priority = None,
-    catch_up: written.CatchUp = None,
-    runs_on: written.RunsOn = None,
-    file: written.File = None,
     version: Annotated[
         int | None, typer.Option(help="Only if it still is at this version.")
     ] = None,
@@ -173,8 +146,7 @@ def edit(
 
     Example: evenbeat jobs edit report --daily 06:30 --tz Europe/Berlin --timeout 10m
     """
-    body = written.fields_of({} if file is None else written.read_file(file, "--file"))
-    body |= written.job_object(locals())
+    body = written.fields_of(fields.read_file()) | fields.object(name)
     if not body:
         raise typer.BadParameter("say what to change, by options or by a file")
 
@@ -208,11 +180,12 @@ def tell_changes(was: Job, job: Job, now: datetime, dry_run: bool, output: show.
         if before[name] != after[name]
     ]
     name = job.definition.name or job.uid
+    warn(after["warnings"])
     if not rows:
         typer.echo(f"{name} is so already.")
         return
     typer.echo(f"{'Would change' if dry_run else 'Changed'} {name}, version {job.version}.")
-    show.rows(("field", "was", "is"), rows, output)
+    show.rows(("field", "was", "is"), rows)
 
 
 def restore(

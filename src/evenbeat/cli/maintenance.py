@@ -7,7 +7,7 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_time
 from evenbeat.cli.options import DataDir
 from evenbeat.store.maintenance import Maintenance
 
@@ -26,11 +26,7 @@ def switch_on(
 
     Example: evenbeat maintenance on "moving the database"
     """
-
-    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
-        return await eb.maintenance.on(reason, by=me()), await eb.now()
-
-    tell(*with_app(work, data_dir), output)
+    tell(*with_time(lambda eb: eb.maintenance.on(reason, by=me()), data_dir), output)
 
 
 @app.command("off")
@@ -40,11 +36,11 @@ def switch_off(data_dir: DataDir = None, output: show.Output = show.Format.TABLE
     Example: evenbeat maintenance off
     """
 
-    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
+    async def work(eb: Evenbeat) -> Maintenance | None:
         await eb.maintenance.off(by=me())
-        return await eb.maintenance.status(), await eb.now()
+        return await eb.maintenance.status()
 
-    tell(*with_app(work, data_dir), output)
+    tell(*with_time(work, data_dir), output)
 
 
 @app.command("status")
@@ -53,18 +49,14 @@ def show_status(data_dir: DataDir = None, output: show.Output = show.Format.TABL
 
     Example: evenbeat maintenance status
     """
-
-    async def work(eb: Evenbeat) -> tuple[Maintenance | None, datetime]:
-        return await eb.maintenance.status(), await eb.now()
-
-    tell(*with_app(work, data_dir), output)
+    tell(*with_time(lambda eb: eb.maintenance.status(), data_dir), output)
 
 
 def tell(found: Maintenance | None, now: datetime, output: show.Format) -> None:
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.operations import MaintenanceOut
 
-        show.json(MaintenanceOut.from_core(found).model_dump(mode="json"))
+        show.answer(MaintenanceOut.from_core(found))
     else:
         typer.echo(in_words(found, now))
 

@@ -7,7 +7,7 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_time
 from evenbeat.cli.options import DataDir
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.store.nodes import StoredNode
@@ -24,11 +24,13 @@ def list_nodes(data_dir: DataDir = None, output: show.Output = show.Format.TABLE
 
     Example: evenbeat nodes list
     """
+    nodes, now = with_time(lambda eb: eb.nodes.all(), data_dir)
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.operations import NodesOut
 
-    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
-        return await eb.nodes.all(), await eb.now()
-
-    tell(*with_app(work, data_dir), output)
+        show.answer(NodesOut.from_core(nodes))
+    else:
+        show.rows(COLUMNS, [row_of(node, now) for node in nodes])
 
 
 @app.command()
@@ -38,10 +40,10 @@ def drain(node: Node, data_dir: DataDir = None, output: show.Output = show.Forma
     Example: evenbeat nodes drain 3
     """
 
-    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
-        return [await eb.nodes.drain(await id_of(eb, node), by=me())], await eb.now()
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.drain(await id_of(eb, node), by=me())
 
-    tell(*with_app(work, data_dir), output)
+    tell_one(*with_time(work, data_dir), output)
 
 
 @app.command()
@@ -51,10 +53,10 @@ def undrain(node: Node, data_dir: DataDir = None, output: show.Output = show.For
     Example: evenbeat nodes undrain 3
     """
 
-    async def work(eb: Evenbeat) -> tuple[list[StoredNode], datetime]:
-        return [await eb.nodes.undrain(await id_of(eb, node), by=me())], await eb.now()
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.undrain(await id_of(eb, node), by=me())
 
-    tell(*with_app(work, data_dir), output)
+    tell_one(*with_time(work, data_dir), output)
 
 
 async def id_of(eb: Evenbeat, id_or_name: str) -> int:
@@ -69,13 +71,13 @@ async def id_of(eb: Evenbeat, id_or_name: str) -> int:
     return found[0]
 
 
-def tell(nodes: list[StoredNode], now: datetime, output: show.Format) -> None:
+def tell_one(node: StoredNode, now: datetime, output: show.Format) -> None:
     if output is show.Format.JSON:
-        from evenbeat.api.v1.wire.operations import NodesOut
+        from evenbeat.api.v1.wire.operations import NodeOut
 
-        show.json(NodesOut.from_core(nodes).model_dump(mode="json")["nodes"])
+        show.answer(NodeOut.from_core(node))
     else:
-        show.rows(COLUMNS, [row_of(node, now) for node in nodes], output)
+        show.rows(COLUMNS, [row_of(node, now)])
 
 
 def row_of(node: StoredNode, now: datetime) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TypeVar
 
 from evenbeat.app import Evenbeat
@@ -29,6 +30,17 @@ def with_app(
     return with_any_schema(checked, data_dir, find=find)
 
 
+def with_time(
+    work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None = None
+) -> tuple[Result, datetime]:
+    """The same, and the database's time: for what tells how long ago things were."""
+
+    async def timed(eb: Evenbeat) -> tuple[Result, datetime]:
+        return await work(eb), await eb.now()
+
+    return with_app(timed, data_dir)
+
+
 def with_any_schema(
     work: Callable[[Evenbeat], Awaitable[Result]],
     data_dir: str | None = None,
@@ -48,10 +60,10 @@ def with_any_schema(
     return asyncio.run(run())
 
 
-def with_url(work: Callable[[str], Awaitable[Result]]) -> Result:
+def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = None) -> Result:
     """Do something with the database's URL; an embedded server runs as long as it takes."""
 
-    settings = load()
+    settings = load(data_dir=data_dir)
     # Standard output is the command's own: `evenbeat db url` may stand in a shell's $( ).
     log.configure(settings)
 

@@ -10,8 +10,8 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli import chosen, following, show
 from evenbeat.cli.completion import complete_jobs
 from evenbeat.cli.exporting import export
-from evenbeat.cli.opened import with_app
-from evenbeat.cli.options import DataDir
+from evenbeat.cli.opened import with_app, with_time
+from evenbeat.cli.options import DataDir, Limit
 from evenbeat.control.history import NewestPage
 from evenbeat.core.ids import run_id, run_uid
 from evenbeat.core.model import Run, RunState
@@ -33,7 +33,7 @@ def list_runs(
     state: Annotated[
         list[RunState] | None, typer.Option(help="In this state; give it again for another.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    limit: Limit = 50,
     before: Annotated[UUID | None, typer.Option(help="Older than this run: the next page.")] = None,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
@@ -43,22 +43,34 @@ def list_runs(
     Example: evenbeat runs list --job report --state failed
     """
 
-    async def work(eb: Evenbeat) -> tuple[NewestPage, datetime]:
-        page = await eb.runs.newest(
+    async def work(eb: Evenbeat) -> NewestPage:
+        return await eb.runs.newest(
             job=None if job is None else await chosen.uid_of(eb, job),
             states=frozenset(state) if state else None,
             older_than=None if before is None else run_id(before),
             limit=limit,
         )
-        return page, await eb.now()
 
-    page, now = with_app(work, data_dir)
+    page, now = with_time(work, data_dir)
     if output is show.Format.JSON:
-        show.json([as_object(each.run) | {"job_name": each.job_name} for each in page.runs])
+        show.json(as_object(page))
         return
-    show.rows(COLUMNS, [row_of(each, now) for each in page.runs], output)
+    show.rows(COLUMNS, [row_of(each, now) for each in page.runs])
     if page.older_than is not None:
         typer.echo(f"There are more: go on with --before {run_uid(page.older_than)}", err=True)
+
+
+def as_object(page: NewestPage) -> dict[str, Any]:
+    """As the API tells of the runs of one job, with the job of each."""
+    from evenbeat.api.v1.wire.execution import ExecutionOut
+
+    return {
+        "executions": [
+            ExecutionOut.from_core(each.run).model_dump(mode="json") | {"job_name": each.job_name}
+            for each in page.runs
+        ],
+        "next_cursor": page.older_than and run_uid(page.older_than),
+    }
 
 
 def row_of(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
@@ -74,12 +86,6 @@ def row_of(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
         run.node,
         run.error or run.reason,
     )
-
-
-def as_object(run: Run) -> dict[str, Any]:
-    from evenbeat.api.v1.wire.execution import ExecutionOut
-
-    return ExecutionOut.from_core(run).model_dump(mode="json")
 
 
 @app.command("show")
@@ -98,13 +104,11 @@ def show_run(
     if follow:
         following.follow(run_id(run), data_dir, output)
         return
-
-    async def work(eb: Evenbeat) -> tuple[Run, datetime]:
-        return await eb.runs.get(run_id(run)), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.runs.get(run_id(run)), data_dir)
     if output is show.Format.JSON:
-        show.json(as_object(found))
+        from evenbeat.api.v1.wire.execution import ExecutionOut
+
+        show.answer(ExecutionOut.from_core(found))
     else:
         show.fields(facts(found, now))
 

@@ -32,14 +32,20 @@ def schedule(
     ] = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Say in words what a schedule means, and list its next beats."""
+    """Say in words what a schedule means, and list its next beats.
+
+    Example: evenbeat schedule "0 8 * * MON-FRI" --tz Europe/Berlin -n 5
+    """
     start = datetime.now(UTC) if since is None else read_instant(since)
     rule = read(text, tz)
     found = preview(Timetable(rule.seeded(name) if name else rule), start, count)
     if tz and "zone" not in rule.allows:
         found = replace(found, zone=check_zone(tz, "--tz"))
     if output is show.Format.JSON:
-        show.json(as_json(found))
+        # Loaded here: it takes longer than everything else, and the table needs none of it.
+        from evenbeat.api.v1.wire.schedule import PreviewOut
+
+        show.answer(PreviewOut.from_core(found))
     else:
         tell(found, start)
 
@@ -63,19 +69,6 @@ def read_instant(text: str) -> datetime:
     return check_instant(instant.replace(tzinfo=instant.tzinfo or UTC), "--from")
 
 
-def as_json(found: Preview) -> dict[str, object]:
-    period = found.effective_period
-    return {
-        "kind": found.kind,
-        "words": found.words,
-        "text": found.text,
-        "zone": found.zone,
-        "beats": [beat.isoformat() for beat in found.beats],
-        "effective_period_seconds": period and period.total_seconds(),
-        "remark": found.remark,
-    }
-
-
 def rounded(period: timedelta) -> timedelta:
     """To the second: an average of 4 hours 17 minutes 8.571429 seconds says no more than that."""
     return timedelta(seconds=max(round(period.total_seconds()), 1))
@@ -96,7 +89,7 @@ def tell(found: Preview, start: datetime) -> None:
         )
         previous = beat
     if rows:
-        show.rows(("beat", "in UTC", "after"), rows, show.Format.TABLE)
+        show.rows(("beat", "in UTC", "after"), rows)
     else:
         typer.echo("No beat is left.")
     if found.remark:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -18,6 +18,7 @@ from evenbeat.config import Settings
 from evenbeat.core.durations import coarse, format_duration
 
 LONGEST_LINE = 1_000
+REFUSED = "Nothing is done while one refuses: --skip-refused leaves them out."
 
 
 class Format(StrEnum):
@@ -34,12 +35,19 @@ def json(value: object) -> None:
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=plain).decode())
 
 
+def answer(shown: BaseModel, **more: Any) -> None:
+    """What the REST API would answer, and what it does not know of."""
+    json(shown.model_dump(mode="json") | more)
+
+
 def in_json(value: object) -> str:
     """On one line, for a cell."""
     return orjson.dumps(value).decode()
 
 
-def rows(names: Sequence[str], values: Sequence[Sequence[Any]], output: Format) -> None:
+def rows(
+    names: Sequence[str], values: Sequence[Sequence[Any]], output: Format = Format.TABLE
+) -> None:
     if output is Format.JSON:
         json([dict(zip(names, row, strict=True)) for row in values])
         return

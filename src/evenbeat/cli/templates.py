@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from evenbeat.api.v1.wire.job_out import JobOut
-from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut
+from evenbeat.api.v1.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show, written
 from evenbeat.cli.job_writing import tell_added
-from evenbeat.cli.opened import me, with_app
+from evenbeat.cli.opened import me, with_app, with_time
 from evenbeat.cli.options import DataDir, Yes
 from evenbeat.cli.user_app import find_app
 from evenbeat.core.errors import InvalidInput
@@ -29,15 +29,11 @@ def list_templates(data_dir: DataDir = None, output: show.Output = show.Format.T
 
     Example: evenbeat templates list
     """
-
-    async def work(eb: Evenbeat) -> tuple[list[Template], datetime]:
-        return await eb.templates.all(), await eb.now()
-
-    found, now = with_app(work, data_dir)
+    found, now = with_time(lambda eb: eb.templates.all(), data_dir)
     if output is show.Format.JSON:
-        show.json([as_object(each) for each in found])
+        show.answer(TemplatesOut.from_core(found))
     else:
-        show.rows(COLUMNS, [row_of(each, now) for each in found], output)
+        show.rows(COLUMNS, [row_of(each, now) for each in found])
 
 
 @app.command("show")
@@ -66,7 +62,7 @@ def put(
     """
     with written.told_by_field():
         template = TemplateIn.model_validate(written.read_file(file, "--file")).to_core(name)
-    tell(with_app(lambda eb: eb.templates.put(template), data_dir), output)
+    tell(with_app(lambda eb: eb.templates.put(template, by=me()), data_dir), output)
 
 
 @app.command()
@@ -83,9 +79,9 @@ def delete(
     found = with_app(lambda eb: eb.templates.get(name), data_dir)
     if not yes:
         typer.confirm(f"Delete the template {name}?", abort=True, err=True)
-    with_app(lambda eb: eb.templates.delete(name), data_dir)
+    with_app(lambda eb: eb.templates.delete(name, by=me()), data_dir)
     if output is show.Format.JSON:
-        show.json(as_object(found))
+        show.answer(TemplateOut.from_core(found))
     else:
         typer.echo(f"Deleted the template {name}.")
 
@@ -118,7 +114,7 @@ def add_job(
 
     job, now = with_app(work, data_dir, find=find_app)
     if output is show.Format.JSON:
-        show.json(JobOut.from_core(job, now).model_dump(mode="json"))
+        show.answer(JobOut.from_core(job, now))
     else:
         tell_added(job, now, dry_run=False)
 
@@ -134,10 +130,6 @@ def read_param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def as_object(template: Template) -> dict[str, Any]:
-    return TemplateOut.from_core(template).model_dump(mode="json")
-
-
 def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
     parameters = [
         name if default is None else f"{name}={show.in_json(default)}"
@@ -149,7 +141,7 @@ def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
 
 def tell(template: Template, output: show.Format) -> None:
     if output is show.Format.JSON:
-        show.json(as_object(template))
+        show.answer(TemplateOut.from_core(template))
         return
     show.fields(
         {

@@ -1,19 +1,20 @@
 """`evenbeat token` and `evenbeat tokens`: make one, list them, revoke one."""
 
 import asyncio
-from datetime import timedelta
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
-from evenbeat.cli.opened import check_schema, whoami, with_app
-from evenbeat.cli.options import DataDir, Yes
+from evenbeat.cli.opened import check_schema, whoami, with_app, with_time
+from evenbeat.cli.option_sets import spread
+from evenbeat.cli.options import DataDir, Page, Yes
 from evenbeat.config import Settings, load
 from evenbeat.control.signing import make_token
-from evenbeat.core.access import LIFETIME, Role
+from evenbeat.core.access import LIFETIME, AccessToken, Role
 from evenbeat.core.durations import parse_duration
 from evenbeat.core.errors import MigrationFailed, StoreUnavailable
 from evenbeat.observe import log
@@ -59,15 +60,39 @@ async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) 
 
 
 @app.command("list")
+@spread
 def list_tokens(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 50,
+    page: Page,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """List the tokens that were made, newest first."""
-    page = with_app(lambda eb: eb.tokens.page(limit=limit), data_dir)
-    rows = [[getattr(each, column) for column in COLUMNS] for each in page.tokens]
-    show.rows(COLUMNS, rows, output)
+    """List the tokens that were made, newest first.
+
+    Example: evenbeat tokens list
+    """
+    found, now = with_time(
+        lambda eb: eb.tokens.page(limit=page.limit, offset=page.offset), data_dir
+    )
+    if output is show.Format.JSON:
+        from evenbeat.api.v1.wire.token import TokensOut
+
+        show.answer(TokensOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    show.rows(COLUMNS, [row_of(each, now) for each in found.tokens])
+    page.tell_rest(len(found.tokens), found.total)
+
+
+def row_of(token: AccessToken, now: datetime) -> tuple[Any, ...]:
+    return (
+        token.id,
+        token.name,
+        token.role,
+        show.moment(token.issued_at, now),
+        token.issued_by,
+        show.moment(token.expires_at, now),
+        show.moment(token.revoked_at, now),
+        token.revoked_by,
+    )
 
 
 @app.command()
@@ -83,6 +108,8 @@ def revoke(
         typer.confirm(f"Revoke the token of {found.name}, {found.id}?", abort=True, err=True)
     revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=whoami()), data_dir)
     if output is show.Format.JSON:
-        show.json({column: getattr(revoked, column) for column in COLUMNS})
+        from evenbeat.api.v1.wire.token import TokenOut
+
+        show.answer(TokenOut.from_core(revoked))
     else:
         typer.echo(f"Revoked the token of {revoked.name}, {revoked.id}.")

@@ -4,15 +4,16 @@ import typer
 
 from evenbeat.cli import show
 from evenbeat.cli.opened import with_app
+from evenbeat.cli.options import DataDir
 from evenbeat.control.verify import ALL_RULES, Report
 
 
-def verify(output: show.Output = show.Format.TABLE) -> None:
+def verify(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
     """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
 
     Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
     """
-    report = with_app(lambda eb: eb.verify())
+    report = with_app(lambda eb: eb.verify(), data_dir)
     if output is show.Format.JSON:
         show.json(as_object(report))
     else:

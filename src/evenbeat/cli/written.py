@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Generator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -15,67 +16,84 @@ from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.payload import parse_json
 from evenbeat.web.problems import field_error
 
-Kind = Annotated[str | None, typer.Option(help="Which handler runs it, as in http or echo.")]
-Schedule = Annotated[
-    str | None, typer.Option(help='When, in words: "every 30m" or "0 8 * * MON-FRI".')
-]
-Every = Annotated[str | None, typer.Option(help="Again after so long, as in 30m or 1h30m.")]
-Cron = Annotated[str | None, typer.Option(help='By a cron expression, as in "0 8 * * MON-FRI".')]
-Daily = Annotated[str | None, typer.Option(help="Every day at this time, as in 06:00.")]
-Weekly = Annotated[str | None, typer.Option(help='Every week then, as in "sun 02:00".')]
-At = Annotated[str | None, typer.Option(help="Once, as in 2026-12-01T08:00:00Z.")]
-Zone = Annotated[
-    str | None,
-    typer.Option("--tz", help="Zone of --cron, --daily or --weekly, as in Europe/Berlin."),
-]
-Payload = Annotated[
-    str | None, typer.Option(help="What the handler gets: JSON, @FILE, or - for standard input.")
-]
-Label = Annotated[
-    list[str] | None,
-    typer.Option("--label", help="A label, as in team=search, or a tag; give it again for more."),
-]
-GroupKey = Annotated[str | None, typer.Option(help="Jobs of one group share its limits.")]
-MaxAttempts = Annotated[int | None, typer.Option(help="How often a beat is tried at most.")]
-Timeout = Annotated[str | None, typer.Option(help="How long a run may take, as in 5m.")]
-Priority = Annotated[int | None, typer.Option(help="0 to 100; the higher goes first.")]
-RunsOn = Annotated[
-    list[str] | None,
-    typer.Option("--runs-on", help="Only on nodes with this label; give it again for more."),
-]
-CatchUp = Annotated[
-    str | None, typer.Option(help="Beats that nobody was there to run: latest, all or none.")
-]
-File = Annotated[
-    str | None,
-    typer.Option("--file", "-f", help="JSON as the API takes it, or - for standard input."),
-]
-
 # The options that say when, and the schedules they stand for.
 WHEN = {"every": "every", "cron": "cron", "daily": "daily", "weekly": "weekly", "at": "once"}
 WITH_ZONE = ("cron", "daily", "weekly")
+# The options that are fields of a job, as they are.
+AS_GIVEN = ("kind", "group", "max_attempts", "timeout", "priority", "catch_up", "runs_on")
 
 
-def job_object(given: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a job that were given as options; what was left out is left out here too."""
-    said = {name: value for name, value in given.items() if value not in (None, [])}
-    job = {
-        name: said[name]
-        for name in ("name", "kind", "group", "max_attempts", "timeout", "priority", "catch_up")
-        if name in said
-    }
-    schedule = schedule_of(said)
-    if schedule is not None:
-        job["schedule"] = schedule
-    if "payload" in said:
-        job["payload"] = read_json(said["payload"], "--payload")
-    if "label" in said:
-        labels = read_labels(said["label"])
-        job["labels"] = {name: value for name, value in labels.items() if value}
-        job["tags"] = [name for name, value in labels.items() if not value]
-    if "runs_on" in said:
-        job["runs_on"] = said["runs_on"]
-    return job
+@dataclass(frozen=True, slots=True)
+class JobFields:
+    """What may be said of a job by options, or by a file."""
+
+    kind: Annotated[str | None, typer.Option(help="Which handler runs it, as in http or echo.")] = (
+        None
+    )
+    schedule: Annotated[
+        str | None, typer.Option(help='When, in words: "every 30m" or "0 8 * * MON-FRI".')
+    ] = None
+    every: Annotated[str | None, typer.Option(help="Again after so long, as in 30m or 1h30m.")] = (
+        None
+    )
+    cron: Annotated[
+        str | None, typer.Option(help='By a cron expression, as in "0 8 * * MON-FRI".')
+    ] = None
+    daily: Annotated[str | None, typer.Option(help="Every day at this time, as in 06:00.")] = None
+    weekly: Annotated[str | None, typer.Option(help='Every week then, as in "sun 02:00".')] = None
+    at: Annotated[str | None, typer.Option(help="Once, as in 2026-12-01T08:00:00Z.")] = None
+    tz: Annotated[
+        str | None,
+        typer.Option("--tz", help="Zone of --cron, --daily or --weekly, as in Europe/Berlin."),
+    ] = None
+    payload: Annotated[
+        str | None,
+        typer.Option(help="What the handler gets: JSON, @FILE, or - for standard input."),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="A label, as in team=search, or a tag; give it again for more."),
+    ] = None
+    group: Annotated[str | None, typer.Option(help="Jobs of one group share its limits.")] = None
+    max_attempts: Annotated[int | None, typer.Option(help="How often a beat is tried at most.")] = (
+        None
+    )
+    timeout: Annotated[str | None, typer.Option(help="How long a run may take, as in 5m.")] = None
+    priority: Annotated[int | None, typer.Option(help="0 to 100; the higher goes first.")] = None
+    catch_up: Annotated[
+        str | None,
+        typer.Option(help="Beats that nobody was there to run: latest, all or none."),
+    ] = None
+    runs_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Only on nodes with this label; give it again for more."),
+    ] = None
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", help="JSON as the API takes it, or - for standard input."),
+    ] = None
+
+    def object(self, name: str | None) -> dict[str, Any]:
+        """The fields that were given as options; what was left out is left out here too."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {key: value for key, value in given.items() if value not in (None, [])}
+        job = {key: said[key] for key in AS_GIVEN if key in said}
+        if name is not None:
+            job["name"] = name
+        schedule = schedule_of(said)
+        if schedule is not None:
+            job["schedule"] = schedule
+        if "payload" in said:
+            job["payload"] = read_json(said["payload"], "--payload")
+        if "label" in said:
+            labels = read_labels(said["label"])
+            job["labels"] = {key: value for key, value in labels.items() if value}
+            job["tags"] = [key for key, value in labels.items() if not value]
+        return job
+
+    def read_file(self) -> Any:
+        """What the file says; nothing, where there is none."""
+        return {} if self.file is None else read_file(self.file, "--file")
 
 
 def schedule_of(said: dict[str, Any]) -> str | dict[str, Any] | None:

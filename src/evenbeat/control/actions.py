@@ -16,6 +16,7 @@ from evenbeat.core.actions import Change
 from evenbeat.core.audit import Actor, Note, difference
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.filters import Filter
+from evenbeat.core.groups import disagreements
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Pulse
 from evenbeat.core.outcome import HandedBack
@@ -107,8 +108,8 @@ async def act(
 
 async def edit(
     database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
-) -> None:
-    """Give the job this definition; its lane is open already."""
+) -> tuple[str, ...]:
+    """Give the job this definition; its lane is open already. Says what of it does not hold."""
     async with database.transaction() as session:
         # Groups come before jobs, here as everywhere: else two edits could wait for each other.
         group = await groups.ensure(session, to.group.key, to.group) if to.group else None
@@ -121,6 +122,7 @@ async def edit(
             raise NotFound(f"no job {uid}")
         freed = await write(session, errand, decided)
     await finish(database, errand, decided, freed)
+    return disagreements(to.group, group) if to.group and group else ()
 
 
 def decide(action: Action, job: Standing, now: datetime) -> Change:

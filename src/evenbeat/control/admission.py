@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from evenbeat.control.preparation import (
 from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from evenbeat.core.groups import Group, disagreements
 from evenbeat.core.ids import new_job_uid, new_job_uids
 from evenbeat.core.model import Definition, Job, State
 from evenbeat.core.payload import is_same
@@ -35,6 +37,7 @@ from evenbeat.store.database import (
     part_of_transaction_on,
     transaction_on,
 )
+from evenbeat.store.groups import StoredGroup
 from evenbeat.store.newborns import Born, Newborn
 from evenbeat.store.sql_functions import Faults
 
@@ -44,17 +47,20 @@ CHUNK = 10_000
 QUIET = 0.02
 # Somebody else may be first, and its job may be gone by the time we look: again, but not for ever.
 TRIES = 10
+# As many as somebody may read.
+MOST_WARNINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What became of jobs that were added at once: `uids` are in the order in which they were
     given, and `found` are the places of those that were there already, by their dedupe keys.
-    `are_recurring`: some are."""
+    `are_recurring`: some are. `warnings`, up to a hundred, tell of limits that groups have not."""
 
     uids: list[UUID]
     found: frozenset[int] = frozenset()
     are_recurring: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def new_count(self) -> int:
@@ -71,6 +77,12 @@ class Storing:
     by: Actor | None
     born: Born | None = None
     holders: dict[str, UUID] = field(default_factory=dict[str, UUID])
+    groups: dict[str, StoredGroup] = field(default_factory=dict[str, StoredGroup])
+
+    def warnings(self, asked: Group | None) -> tuple[str, ...]:
+        """What is said of a group that does not hold there."""
+        there = asked and self.groups.get(asked.key)
+        return disagreements(asked, there) if asked and there else ()
 
 
 class Admission:
@@ -99,17 +111,19 @@ class Admission:
         for _ in range(TRIES):
             storing = Storing([newborn], wakes, person(by))
             await self._store(storing, connection)
+            told = storing.warnings(newborn.group)
             if not storing.holders:
                 if is_soon and not wakes:
                     self._waker.wake_soon()
                 log.get_logger().info(
                     log.JOB_CREATED, job_id=str(newborn.uid), kind=definition.kind, by=by.name
                 )
-                return await self._new_job(newborn, storing.born)
+                job = await self._new_job(newborn, storing.born)
+                return replace(job, warnings=told) if told else job
             [holder] = storing.holders.values()
             job = await self._existing(holder, connection)
             if job is not None:
-                return job
+                return replace(job, warnings=told) if told else job
         raise Conflict(f"the jobs of dedupe key {dedupe_key!r} come and go; add it again")
 
     async def add_many(self, entries: Iterable[Entry], connection: Any, by: Actor) -> Batch:
@@ -135,6 +149,7 @@ class Admission:
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
             any(each.plan.state is State.SCHEDULED for each in prepared),
+            told_of(prepared, storing),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
@@ -257,6 +272,12 @@ class Admission:
             return None
 
 
+def told_of(prepared: Sequence[Newborn], storing: Storing) -> tuple[str, ...]:
+    """Each warning once, whatever number of jobs says it."""
+    asked = dict.fromkeys(each.group for each in prepared if each.group)
+    return tuple(islice(chain.from_iterable(map(storing.warnings, asked)), MOST_WARNINGS))
+
+
 def person(by: Actor) -> Actor | None:
     """A program that does not say in whose name it adds jobs is nobody to be audited."""
     return None if by is PYTHON else by
@@ -276,7 +297,8 @@ async def write_all(session: Session, storing: Storing) -> None:
     await open_lanes(session, {(each.kind, each.runs_on) for each in written})
     # The first job that names a group says what it allows.
     named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
-    group_ids = await groups.ensure_all(session, list(named.values())) if named else {}
+    storing.groups = await groups.ensure_all(session, list(named.values())) if named else {}
+    group_ids = {key: group.id for key, group in storing.groups.items()}
     left = sorted(storing.newborns, key=by_key_and_name)
     for _ in range(TRIES):
         left = await write_chunks(session, left, storing, group_ids)

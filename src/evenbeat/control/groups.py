@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenbeat.core.audit import PYTHON, Actor, Note, difference
-from evenbeat.core.groups import Group, disagreements
+from evenbeat.core.groups import Group
 from evenbeat.observe import log
 from evenbeat.store import audit, clock, groups
 from evenbeat.store.database import Database
@@ -58,13 +58,6 @@ class Groups:
             await groups.holders(self._database, group_id, limit=MOST_HOLDERS),
             await groups.waiting(self._database, group_id, limit=limit, offset=offset),
         )
-
-    async def warnings(self, asked: Group) -> list[str]:
-        """What a job says of its group that does not hold there."""
-        if asked.max_running is None and asked.rate is None:
-            return []
-        there = await self.get(asked.key)
-        return disagreements(asked, there.max_running, there.rate)
 
     async def put(self, group: Group, *, by: Actor = PYTHON) -> StoredGroup:
         """The group of this key is to have these limits: made, or changed.

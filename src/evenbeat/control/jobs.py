@@ -1,6 +1,7 @@
 """Jobs as people handle them: everything that can be done to them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.explain import Circumstances, explain
 from evenbeat.core.filters import Filter
+from evenbeat.core.groups import disagreements
 from evenbeat.core.ids import read_uid
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Job
@@ -20,7 +22,7 @@ from evenbeat.core.registry import Registry
 from evenbeat.observe import traces
 from evenbeat.placement.placement import Placement
 from evenbeat.store import actions as store_actions
-from evenbeat.store import clock, jobs, maintenance, nodes
+from evenbeat.store import clock, groups, jobs, maintenance, nodes
 from evenbeat.store.actions import Version
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Unreadable
@@ -84,9 +86,8 @@ class Jobs:
                 if job is None:
                     return await self.add(definition, by=by)
                 if await self._admission.is_same(job, definition):
-                    return job
-                await self._edit(job.uid, to, by=by, version=job.version)
-                return await self.get(job.uid)
+                    return replace(job, warnings=await self._warnings(to))
+                return await self._edit(job.uid, to, by=by, version=job.version)
             except (Conflict, NotFound):
                 # Somebody has taken the name, changed or deleted the job, since we looked.
                 continue
@@ -178,8 +179,7 @@ class Jobs:
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
         """
         to = await self._admission.check(definition)
-        await self._edit(uid, to, by=by, version=version)
-        return await self.get(uid)
+        return await self._edit(uid, to, by=by, version=version)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
         """Remove it, and stop its run; its name is free at once, and its history stays."""
@@ -220,9 +220,17 @@ class Jobs:
             await self._placing.of(tally.changed)
         return tally
 
-    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> None:
-        await actions.edit(self._database, uid, to, by=by, version=version)
+    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
+        warnings = await actions.edit(self._database, uid, to, by=by, version=version)
         await self._placing.of([uid])
+        return replace(await self.get(uid), warnings=warnings)
+
+    async def _warnings(self, definition: Definition) -> tuple[str, ...]:
+        """What it says of its group that does not hold there."""
+        asked = definition.group
+        if asked is None or (asked.max_running is None and asked.rate is None):
+            return ()
+        return disagreements(asked, await groups.by_key(self._database, asked.key))
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)

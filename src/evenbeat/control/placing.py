@@ -48,7 +48,8 @@ class Placing:
         if not is_placing or not job.definition.timetable.is_free:
             return job
         try:
-            return replace(await jobs.by_uid(self._database, job.uid), is_new=True)
+            found = await jobs.by_uid(self._database, job.uid)
+            return replace(found, is_new=True, warnings=job.warnings)
         except (StoreUnavailable, NotFound):
             # It was added, whatever has become of it since.
             return job

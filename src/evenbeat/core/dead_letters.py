@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from evenbeat.core.errors import Conflict, InvalidInput
+from evenbeat.core.errors import Conflict, InvalidInput, NotFound
+from evenbeat.core.ids import run_id
 from evenbeat.core.model import ErrorClass
 from evenbeat.core.payload import check_text
 
@@ -156,3 +157,11 @@ class LetterGroup:
     last_at: datetime
     # One that can be looked at.
     newest_id: int
+
+
+def letter_id(uid: UUID) -> int:
+    """The letter's id inside, of the one that people see."""
+    try:
+        return run_id(uid)
+    except NotFound:
+        raise NotFound(f"no dead letter {uid}") from None

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from evenbeat.core.durations import Limits, format_duration, parse_duration
 from evenbeat.core.errors import InvalidInput
@@ -76,15 +76,23 @@ class Group:
                 raise InvalidInput(f"group.{name}", f"must be from 1 to {largest}")
 
 
-def disagreements(asked: Group, max_running: int | None, rate: Rate | None) -> list[str]:
+class Allowing(Protocol):
+    """A group as it is, by what it allows."""
+
+    @property
+    def max_running(self) -> int | None: ...
+    @property
+    def rate(self) -> Rate | None: ...
+
+
+def disagreements(asked: Group, there: Allowing) -> tuple[str, ...]:
     """What a job says of its group that does not hold, since the group was there before it."""
-    said = {"max_running": (asked.max_running, max_running), "rate": (asked.rate, rate)}
-    return [
+    return tuple(
         f"limits.{name} {mine} is not used: group {asked.key!r} has"
         f" {'none' if its is None else its}, and only a change of the group changes that"
-        for name, (mine, its) in said.items()
-        if mine is not None and mine != its
-    ]
+        for name in ("max_running", "rate")
+        if (mine := getattr(asked, name)) is not None and mine != (its := getattr(there, name))
+    )
 
 
 def resolve(template: str, facts: dict[str, Any]) -> str:

@@ -188,7 +188,8 @@ class Pulse:
 class Job:
     """A job as stored. `id` is ours, `uid` is what clients see.
 
-    `is_new` is told to whoever asked for the job: whether that call has made it.
+    `is_new` and `warnings` are told to whoever asked for the job: whether that call has made it,
+    and what was said of its group that does not hold.
     """
 
     id: int
@@ -199,6 +200,7 @@ class Job:
     created_at: datetime
     updated_at: datetime
     is_new: bool = field(default=False, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
 @value

@@ -61,15 +61,14 @@ class Member:
 
 async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
     """The group of this key; made with these limits if there is none yet."""
-    await ensure_all(session, [replace(group, key=key)])
-    return await by_key(session, key)
+    return (await ensure_all(session, [replace(group, key=key)]))[key]
 
 
-async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, int]:
-    """The ids of these groups by key; made with these limits where there are none yet."""
+async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, StoredGroup]:
+    """These groups by key; made with these limits where there are none yet."""
     await make(session, named)
-    rows = await session.fetch(SQL["ids"], keys=[group.key for group in named])
-    return {row["key"]: row["id"] for row in rows}
+    rows = await session.fetch(SQL["by_keys"], keys=[group.key for group in named])
+    return {row["key"]: group_from(row) for row in rows}
 
 
 async def make(session: Session, named: Sequence[Group]) -> int:

@@ -1,5 +1,7 @@
 """Templates: kept by name."""
 
+from typing import Any
+
 import asyncpg
 
 from evenbeat.core.errors import NotFound
@@ -11,33 +13,48 @@ SQL = load("templates")
 MOST = 1000
 
 
-async def put(session: Session, template: Template) -> Template:
-    row = await session.fetch_row(
-        SQL["put"],
-        name=template.name,
-        description=template.description,
-        job=template.job,
-        parameters=template.parameters,
-    )
-    if row is None:
-        raise AssertionError("an upsert always gives its row back")
-    return template_from(row)
+async def make(session: Session, template: Template) -> Template | None:
+    """None: there is one of this name."""
+    row = await session.fetch_row(SQL["make"], **written(template))
+    return template_from(row) if row else None
+
+
+async def locked(session: Session, name: str) -> Template:
+    """As it is, and stays until the end of the transaction."""
+    return found(await session.fetch_row(SQL["lock"], name=name), name)
+
+
+async def change(session: Session, template: Template) -> Template:
+    """Make the one of this name, which is locked, like this."""
+    return found(await session.fetch_row(SQL["change"], **written(template)), template.name)
 
 
 async def by_name(session: Session, name: str) -> Template:
-    row = await session.fetch_row(SQL["by_name"], name=name)
-    if row is None:
-        raise NotFound(f"no template {name!r}")
-    return template_from(row)
+    return found(await session.fetch_row(SQL["by_name"], name=name), name)
 
 
 async def all_of_them(session: Session) -> list[Template]:
     return [template_from(row) for row in await session.fetch(SQL["all"], limit=MOST)]
 
 
-async def delete(session: Session, name: str) -> None:
-    if not await session.execute(SQL["delete"], name=name):
+async def delete(session: Session, name: str) -> Template:
+    """As it was."""
+    return found(await session.fetch_row(SQL["delete"], name=name), name)
+
+
+def written(template: Template) -> dict[str, Any]:
+    return {
+        "name": template.name,
+        "description": template.description,
+        "job": template.job,
+        "parameters": template.parameters,
+    }
+
+
+def found(row: asyncpg.Record | None, name: str) -> Template:
+    if row is None:
         raise NotFound(f"no template {name!r}")
+    return template_from(row)
 
 
 def template_from(row: asyncpg.Record) -> Template:

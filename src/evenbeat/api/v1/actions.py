@@ -1,6 +1,7 @@
 """The routes that do something to jobs: to one, or to all that match."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Response
 from evenbeat.api.v1.wire.actions import BulkIn, BulkOut, RestoreIn, VersionsOut
 from evenbeat.api.v1.wire.job_out import ExplanationOut, JobOut
 from evenbeat.app import Evenbeat
+from evenbeat.control.jobs import Jobs
 from evenbeat.core.access import Role
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Job
@@ -16,7 +18,7 @@ from evenbeat.web.conditional import tagged
 from evenbeat.web.once import Once
 from evenbeat.web.probes import App
 
-VIEWER, OPERATOR, ADMIN = ([needs(role)] for role in Role)
+VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 STATE: dict[int | str, dict[str, Any]] = {
     409: {"description": "its state does not allow this; `allowed_actions` says what it allows"}
 }
@@ -43,52 +45,61 @@ async def act_on_many(body: BulkIn, app: App, caller: Caller) -> BulkOut:
     return BulkOut.from_core(tally)
 
 
-@router.post("/{job_id}/pause", dependencies=OPERATOR)
-async def pause_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Keep the schedule, run nothing of it. A run in hand finishes first."""
-    return await shown(await app.jobs.pause(job_id, by=caller.actor), app, response)
+class OnOne(NamedTuple):
+    """An action on one job: how it is done, what is said of it, and who may."""
+
+    do: Callable[..., Awaitable[Job]]
+    says: str
+    least: Role = Role.OPERATOR
+    status: int = 200
 
 
-@router.post("/{job_id}/resume", dependencies=OPERATOR)
-async def resume_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Take the schedule up again."""
-    return await shown(await app.jobs.resume(job_id, by=caller.actor), app, response)
+ON_ONE = {
+    "pause": OnOne(
+        Jobs.pause, "Keep the schedule, run nothing of it. A run in hand finishes first."
+    ),
+    "resume": OnOne(Jobs.resume, "Take the schedule up again."),
+    "cancel": OnOne(Jobs.cancel, "End the job, and the run in hand with it."),
+    "retry": OnOne(
+        Jobs.retry,
+        "Run a job that failed, completed or was cancelled once more, its attempts counted anew.",
+    ),
+    "run": OnOne(
+        Jobs.run,
+        "Run it once, now. Its schedule is not touched, and a paused job stays paused.",
+        status=202,
+    ),
+    "enable": OnOne(Jobs.enable, "Let a disabled job take part again."),
+    "disable": OnOne(
+        Jobs.disable, "Take the job out until it is enabled. A run in hand finishes first."
+    ),
+    "release": OnOne(
+        Jobs.release,
+        "Take a run from a node that is stuck. It begins again elsewhere and is not counted.",
+        least=Role.ADMIN,
+    ),
+}
 
 
-@router.post("/{job_id}/cancel", dependencies=OPERATOR)
-async def cancel_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """End the job, and the run in hand with it."""
-    return await shown(await app.jobs.cancel(job_id, by=caller.actor), app, response)
+def add_route(name: str, action: OnOne) -> None:
+    """They differ in nothing but what is in the table."""
+
+    async def act(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
+        return await shown(await action.do(app.jobs, job_id, by=caller.actor), app, response)
+
+    router.add_api_route(
+        f"/{{job_id}}/{name}",
+        act,
+        methods=["POST"],
+        name=f"{name}_job",
+        description=action.says,
+        status_code=action.status,
+        dependencies=[needs(action.least)],
+    )
 
 
-@router.post("/{job_id}/retry", dependencies=OPERATOR)
-async def retry_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Run a job that failed, completed or was cancelled once more, its attempts counted anew."""
-    return await shown(await app.jobs.retry(job_id, by=caller.actor), app, response)
-
-
-@router.post("/{job_id}/run", status_code=202, dependencies=OPERATOR)
-async def run_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Run it once, now. Its schedule is not touched, and a paused job stays paused."""
-    return await shown(await app.jobs.run(job_id, by=caller.actor), app, response)
-
-
-@router.post("/{job_id}/enable", dependencies=OPERATOR)
-async def enable_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Let a disabled job take part again."""
-    return await shown(await app.jobs.enable(job_id, by=caller.actor), app, response)
-
-
-@router.post("/{job_id}/disable", dependencies=OPERATOR)
-async def disable_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Take the job out until it is enabled. A run in hand finishes first."""
-    return await shown(await app.jobs.disable(job_id, by=caller.actor), app, response)
-
-
-@router.post("/{job_id}/release", dependencies=ADMIN)
-async def release_job(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-    """Take a run from a node that is stuck. It begins again elsewhere and is not counted."""
-    return await shown(await app.jobs.release(job_id, by=caller.actor), app, response)
+for name, action in ON_ONE.items():
+    add_route(name, action)
 
 
 @router.get("/{job_id}/explain", dependencies=VIEWER)

@@ -15,9 +15,9 @@ from evenbeat.api.v1.wire.dead_letter import (
     LettersOut,
     RemarkIn,
     RequeueIn,
-    letter_id,
 )
 from evenbeat.core.access import Role
+from evenbeat.core.dead_letters import letter_id
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.once import Once
 from evenbeat.web.probes import App
@@ -34,14 +34,14 @@ router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"], route_c
 async def list_dead_letters(app: App, query: Annotated[LettersIn, Query()]) -> LettersOut:
     """Beats that ran out of attempts, those that nobody has acknowledged first."""
     page = await app.dead_letters.page(query.filter(), limit=query.limit, offset=query.offset)
-    return LettersOut.from_core(page, query)
+    return LettersOut.from_core(page, limit=query.limit, offset=query.offset)
 
 
 @router.get("/groups", dependencies=VIEWER)
 async def group_dead_letters(app: App, query: Annotated[LettersIn, Query()]) -> LetterGroupsOut:
     """The same by what went wrong: errors that differ in numbers, ids and names are one."""
     page = await app.dead_letters.grouped(query.filter(), limit=query.limit, offset=query.offset)
-    return LetterGroupsOut.from_core(page, query)
+    return LetterGroupsOut.from_core(page, limit=query.limit, offset=query.offset)
 
 
 @router.post("/actions", dependencies=OPERATOR, responses=STATE)

@@ -13,7 +13,7 @@ from evenbeat.api.v1.wire.listing import JobsOut, ListIn
 from evenbeat.api.v1.wire.patch import changed, changes_of, take_switch
 from evenbeat.app import Evenbeat
 from evenbeat.core.access import Role
-from evenbeat.core.model import Definition, Job
+from evenbeat.core.model import Job
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.conditional import IfMatch, tagged
 from evenbeat.web.once import Once
@@ -32,19 +32,11 @@ CHANGED: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=Once)
 
 
-async def made(job: Job, asked: Definition, app: Evenbeat, response: Response) -> JobOut:
-    """What was made, or was there already, with what of it does not hold."""
+async def made(job: Job, app: Evenbeat, response: Response) -> JobOut:
+    """What was made, or was there already."""
     response.status_code = 201 if job.is_new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
-    return tagged(response, job.version, await warned(job, asked, app, await app.now()))
-
-
-async def warned(job: Job, asked: Definition, app: Evenbeat, now: datetime) -> JobOut:
-    """The job, and a warning for each limit it states that its group does not have."""
-    shown, group = JobOut.from_core(job, now), job.definition.group
-    if group is not None and asked.group is not None:
-        shown.warnings += await app.groups.warnings(replace(asked.group, key=group.key))
-    return shown
+    return tagged(response, job.version, JobOut.from_core(job, await app.now()))
 
 
 async def shown(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
@@ -54,23 +46,25 @@ async def shown(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
 @router.post("", status_code=201, dependencies=OPERATOR, responses=TAKEN | EXISTS)
 async def create_job(body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
     """Create a job: once and now, or on a schedule."""
-    asked = body.to_core()
-    job = await app.jobs.add(asked, dedupe_key=body.dedupe_key, by=caller.actor)
-    return await made(job, asked, app, response)
+    job = await app.jobs.add(body.to_core(), dedupe_key=body.dedupe_key, by=caller.actor)
+    return await made(job, app, response)
 
 
 @router.post("/batch", status_code=201, dependencies=OPERATOR, responses=TAKEN)
 async def create_jobs(body: BatchIn, app: App, caller: Caller) -> BatchOut:
     """Create many jobs at once: all of them, or none."""
     batch = await app.jobs.add_many(body.to_core(), by=caller.actor)
-    return BatchOut(ids=batch.uids, created=batch.new_count)
+    return BatchOut.from_core(batch)
 
 
 @router.get("", dependencies=VIEWER)
 async def list_jobs(app: App, query: Annotated[ListIn, Query()]) -> JobsOut:
     """Jobs that match, a page at a time."""
-    page = await app.listing.page(query.filter(), order=query.order(), **query.place())
-    return JobsOut.from_core(page, query, await app.now())
+    order = query.order()
+    page = await app.listing.page(query.filter(), order=order, **query.place())
+    return JobsOut.from_core(
+        page, await app.now(), order=order, limit=query.limit, offset=query.offset
+    )
 
 
 @router.get("/status-counts", dependencies=VIEWER)
@@ -82,8 +76,8 @@ async def count_jobs(app: App) -> dict[str, int]:
 @router.put("/named/{name}", dependencies=OPERATOR, responses={201: {"description": "created"}})
 async def put_job(name: str, body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
     """Create the job of this name, or make the one there is like this; its rhythm is kept."""
-    asked = body.named(name).to_core()
-    return await made(await app.jobs.put(asked, by=caller.actor), asked, app, response)
+    job = await app.jobs.put(body.named(name).to_core(), by=caller.actor)
+    return await made(job, app, response)
 
 
 @router.get("/{job_id}", dependencies=VIEWER)
@@ -107,14 +101,14 @@ async def change_job(
     job, now = await app.jobs.get(job_id), await app.now()
     wanted.check(job.version)
     changes = changes_of(body, await shown(job, app, now))
-    is_enabled, to = take_switch(job, changes), job.definition
+    is_enabled = take_switch(job, changes)
     if changes:
         to = changed(job, changes, now)
         job = await app.jobs.edit(job_id, to, version=job.version, by=caller.actor)
     if is_enabled is not None:
         switch = app.jobs.enable if is_enabled else app.jobs.disable
-        job = await switch(job_id, by=caller.actor)
-    return tagged(response, job.version, await warned(job, to, app, now))
+        job = replace(await switch(job_id, by=caller.actor), warnings=job.warnings)
+    return tagged(response, job.version, JobOut.from_core(job, now))
 
 
 @router.delete("/{job_id}", dependencies=OPERATOR)

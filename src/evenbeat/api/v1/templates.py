@@ -35,17 +35,17 @@ async def get_template(name: TemplateName, app: App, response: Response) -> Temp
 
 @router.put("/{name}", dependencies=OPERATOR)
 async def put_template(
-    name: TemplateName, body: TemplateIn, app: App, response: Response
+    name: TemplateName, body: TemplateIn, app: App, caller: Caller, response: Response
 ) -> TemplateOut:
     """Make a template, or change the one of this name; jobs made of it stay as they are."""
-    template = await app.templates.put(body.to_core(name))
+    template = await app.templates.put(body.to_core(name), by=caller.actor)
     return tagged(response, template.version, TemplateOut.from_core(template))
 
 
 @router.delete("/{name}", status_code=204, dependencies=OPERATOR)
-async def delete_template(name: TemplateName, app: App) -> None:
+async def delete_template(name: TemplateName, app: App, caller: Caller) -> None:
     """Remove a template; jobs made of it stay."""
-    await app.templates.delete(name)
+    await app.templates.delete(name, by=caller.actor)
 
 
 @router.post(
@@ -59,6 +59,5 @@ async def create_job_from_template(
 ) -> JobOut:
     """Make a job of a template."""
     job_in = body.fill_in(await app.templates.get(name))
-    asked = job_in.to_core()
-    job = await app.jobs.add(asked, dedupe_key=job_in.dedupe_key, by=caller.actor)
-    return await made(job, asked, app, response)
+    job = await app.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=caller.actor)
+    return await made(job, app, response)

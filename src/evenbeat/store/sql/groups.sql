@@ -14,8 +14,9 @@ where not exists (select from evenbeat.job_group where job_group.key = named.key
 order by named.key collate "C"
 on conflict (key) do nothing;
 
--- name: ids
-select job_group.key, job_group.id
+-- name: by_keys
+select
+    :shown
 from evenbeat.job_group
 where job_group.key = any (:keys::text[]);
 

@@ -20,9 +20,10 @@ from evenbeat.core.dead_letters import (
     LetterGroup,
     LetterState,
     Remark,
+    letter_id,
 )
-from evenbeat.core.errors import InvalidInput, NotFound
-from evenbeat.core.ids import run_id, run_uid
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.ids import run_uid
 from evenbeat.core.model import ErrorClass, Run
 
 Signature = Annotated[Storable, Field(min_length=1, max_length=200)]
@@ -169,13 +170,9 @@ class LettersOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, page: LetterPage, query: LettersIn) -> Self:
-        return cls(
-            dead_letters=[LetterOut.from_core(letter) for letter in page.letters],
-            total=page.total,
-            limit=query.limit,
-            offset=query.offset,
-        )
+    def from_core(cls, page: LetterPage, *, limit: int, offset: int) -> Self:
+        letters = [LetterOut.from_core(letter) for letter in page.letters]
+        return cls(dead_letters=letters, total=page.total, limit=limit, offset=offset)
 
 
 class LetterGroupOut(BaseModel):
@@ -213,13 +210,9 @@ class LetterGroupsOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, page: GroupPage, query: LettersIn) -> Self:
-        return cls(
-            groups=[LetterGroupOut.from_core(group) for group in page.groups],
-            total=page.total,
-            limit=query.limit,
-            offset=query.offset,
-        )
+    def from_core(cls, page: GroupPage, *, limit: int, offset: int) -> Self:
+        groups = [LetterGroupOut.from_core(group) for group in page.groups]
+        return cls(groups=groups, total=page.total, limit=limit, offset=offset)
 
 
 class RefusedLetterOut(BaseModel):
@@ -279,10 +272,3 @@ def facts(letter: DeadLetter) -> dict[str, Any]:
         "requeued_as": letter.requeued_as,
         "allowed_actions": list(letter.allowed),
     }
-
-
-def letter_id(uid: UUID) -> int:
-    try:
-        return run_id(uid)
-    except NotFound:
-        raise NotFound(f"no dead letter {uid}") from None

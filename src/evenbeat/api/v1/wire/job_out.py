@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from evenbeat.api.v1.wire import wording
 from evenbeat.api.v1.wire.job_in import CRAWL
+from evenbeat.control.admission import Batch
 from evenbeat.core import actions
 from evenbeat.core.backoff import Backoff, Exponential, Fixed, Linear
 from evenbeat.core.durations import describe_duration
@@ -130,6 +131,11 @@ class BatchOut(BaseModel):
 
     ids: list[UUID]
     created: int
+    warnings: list[str]
+
+    @classmethod
+    def from_core(cls, batch: Batch) -> Self:
+        return cls(ids=batch.uids, created=batch.new_count, warnings=list(batch.warnings))
 
 
 class MessageOut(BaseModel):
@@ -320,4 +326,4 @@ def their_schedule(job: Job) -> dict[str, Any]:
     words = wording.words_of(job.definition)
     if job.pulse.state is State.DISABLED:
         words["schedule_enabled"] = False
-    return {**words, "warnings": wording.warnings_of(words)}
+    return {**words, "warnings": [*wording.warnings_of(words), *job.warnings]}

@@ -25,6 +25,8 @@ Sort = Literal[
     "name",
     "priority",
 ]
+# The only one that has cursors.
+USUAL_ORDER = "created_at_desc"
 # Digits of a key.
 LONGEST_KEY = 18
 STATUSES = sorted({state.value for state in State} - {State.BLOCKED.value})
@@ -83,7 +85,7 @@ class ListIn(BaseModel):
         """Where the page begins: behind a cursor, or after so many."""
         if self.cursor is None:
             return {"limit": self.limit, "offset": self.offset}
-        if self.order() != "created_at_desc" or self.offset:
+        if self.order() != USUAL_ORDER or self.offset:
             raise InvalidInput("cursor", "goes with neither sort_by, sort_order nor offset")
         return {"limit": self.limit, "older_than": read_cursor(self.cursor)}
 
@@ -100,15 +102,18 @@ class JobsOut(BaseModel):
     next_cursor: str | None
 
     @classmethod
-    def from_core(cls, page: JobPage, query: ListIn, now: datetime) -> Self:
-        has_cursor = page.older_than is not None and query.order() == "created_at_desc"
+    def from_core(
+        cls, page: JobPage, now: datetime, *, order: str, limit: int, offset: int
+    ) -> Self:
+        sort_by, _, sort_order = order.rpartition("_")
+        has_cursor = page.older_than is not None and order == USUAL_ORDER
         return cls(
             jobs=[JobOut.from_core(job, now) for job in page.jobs],
             total=page.total,
-            limit=query.limit,
-            offset=query.offset,
-            sort_by=query.sort_by,
-            sort_order=query.sort_order,
+            limit=limit,
+            offset=offset,
+            sort_by=sort_by,
+            sort_order=sort_order,
             next_cursor=make_cursor(page.older_than) if has_cursor and page.older_than else None,
         )
 

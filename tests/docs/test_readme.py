@@ -1,0 +1,116 @@
+"""What README.md shows works as it stands: its commands, its program and its SQL, in one go."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from evenbeat.cli.reference import commands
+from evenbeat.store.database import Database
+from tests.support.nursery import nursery
+from tests.support.processes import Process
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
+[PROGRAM] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+[SQL] = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+ADDRESS = "http://127.0.0.1:8060"
+FUNCTION = """
+create function public.forget_sessions() returns jsonb language sql
+as $$ select '{"success": true}'::jsonb $$
+"""
+# Seconds, for the busiest of machines.
+LONGEST = 60
+# `./dev evenbeat …`, whose process comes out of the nursery, with the streams that the shell gave.
+DEV = """#!{python} -SE
+import socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
+    asked.connect("asked")
+    socket.send_fds(asked, ["\\0".join(sys.argv[2:]).encode()], [0, 1, 2])
+    sys.exit(int(asked.recv(100)))
+"""
+
+
+@pytest.fixture
+def checkout(environ: dict[str, str], tmp_path: Path) -> Iterator[Path]:
+    """A place that has `./dev`."""
+    (tmp_path / "dev").write_text(DEV.format(python=sys.executable))
+    (tmp_path / "dev").chmod(0o700)
+    heard = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def serve() -> None:
+        while True:
+            try:
+                asked, _ = heard.accept()
+            except OSError:
+                return
+            with asked:
+                words, streams, _, _ = socket.recv_fds(asked, 1 << 16, 3)
+                child = nursery().spawn(
+                    words.decode().split("\0"), environ=environ, cwd=tmp_path, streams=streams
+                )
+                for each in streams:
+                    os.close(each)
+                asked.send(str(child.wait(LONGEST)).encode())
+
+    heard.bind(str(tmp_path / "asked"))
+    heard.listen()
+    serving = threading.Thread(target=serve)
+    serving.start()
+    yield tmp_path
+    heard.shutdown(socket.SHUT_RDWR)
+    heard.close()
+    serving.join()
+
+
+def run(script: str, place: Path) -> str:
+    done = subprocess.run(
+        ["sh", "-euc", script.replace("curl -s ", "curl -sS --fail-with-body ")],
+        env={"PATH": "/usr/bin:/bin", "NO_PROXY": "*"},
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+async def test_the_first_minute_goes_as_it_says(
+    start: Callable[..., Process], checkout: Path, database: Database
+) -> None:
+    (checkout / "jobs.py").write_text(PROGRAM)
+    url = await start("up", EVENBEAT_APP="jobs:eb").ready()
+    said = await asyncio.to_thread(run, SHELL.replace(ADDRESS, url), checkout)
+    for words in ("Added hello", "at 08:00 on Monday through Friday", "Run 1 completed"):
+        assert words in said
+    made, place = json.JSONDecoder().raw_decode(said, said.index('{"id"'))
+    assert made["name"] == "crawl the shop"
+    assert json.loads(said[place:])["total_jobs"] == 3
+    async with database.connection() as connection:
+        changing = connection.transaction()
+        await changing.start()
+        await connection.execute(FUNCTION)
+        await connection.execute(SQL)
+        rows = await connection.fetch("select name from evenbeat.job order by id")
+        await changing.rollback()
+    names = ["tick", "hello", "report", "crawl the shop", "nightly clean-up"]
+    assert [row["name"] for row in rows] == names
+
+
+def test_every_command_that_it_names_is_there() -> None:
+    known = {f"{name} " for name, _ in commands()}
+    named = {f"{words} " for words in re.findall(r"`(evenbeat [a-z][a-z -]*[a-z])", README)}
+    assert len(named) > 10
+    for words in named:
+        is_known = any(name.startswith(words) or words.startswith(name) for name in known)
+        assert is_known, words
