@@ -54,7 +54,7 @@ def call(database: Database, tmp_path: Path) -> Call:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
