@@ -73,6 +73,8 @@ class Interrupt:
         if name == module:
             os.kill(os.getpid(), signal.SIGINT)
 
+# Ignored in whatever a shell has started in the background, tests among it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 module, sys.argv[1:] = sys.argv[1], ["up"]
 sys.meta_path.insert(0, Interrupt())
 from evenbeat.cli import main
@@ -84,7 +86,7 @@ main()
 def test_ctrl_c_while_it_loads_ends_it_without_a_word(tmp_path: Path, module: str) -> None:
     program = [EVENBEAT.with_name("python"), "-c", INTERRUPTED, module]
     ended = subprocess.run(
-        program, env={}, cwd=tmp_path, capture_output=True, timeout=60, check=False
+        program, env={}, cwd=tmp_path, capture_output=True, timeout=300, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
 
@@ -215,7 +217,7 @@ class TestToken:
             )
             for _ in range(4)
         ]
-        made = [process.communicate(timeout=60)[0].strip() for process in started]
+        made = [process.communicate(timeout=300)[0].strip() for process in started]
         home = tmp_path / ".evenbeat"
         [file] = home.iterdir()
         assert file.name == "jwt-secret"

@@ -155,6 +155,6 @@ def test_traces_need_the_extra_and_an_endpoint(
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert told.stdout.strip() == expected

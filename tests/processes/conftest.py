@@ -35,7 +35,7 @@ class Place:
             cwd=self.path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         )
 

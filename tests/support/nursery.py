@@ -125,9 +125,12 @@ def serve(ours: socket.socket) -> None:
 def load() -> None:
     """Whatever any of the commands needs."""
     from evenbeat.cli import commands, service  # noqa: F401
+    from evenbeat.core.schedules.clockwork.zones import known_zones
 
     for name, verb in commands.VERBS.items():
         verb.load(name)
+    # Half of what is left of a start.
+    known_zones()
 
 
 def bury(living: dict[int, int]) -> None:

@@ -38,7 +38,7 @@ def evenbeat(environ: dict[str, str], tmp_path: Path) -> Command:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

@@ -26,7 +26,7 @@ except ValueError as error:
 def logged(log_format: str, program: str = FAIL) -> str:
     script = program.format(log_format=log_format)
     ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
     )
     assert ended.stdout == ""
     return ended.stderr
