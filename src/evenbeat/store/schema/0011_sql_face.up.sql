@@ -724,7 +724,8 @@ create trigger show_changed_job after update on evenbeat.job
 for each row when (new.kind = 'sql_function' or old.kind = 'sql_function')
 execute function evenbeat.show_changed_job();
 
--- Why a result cannot be kept, and what to do; null: it can. On schedule Python says the same.
+-- Why a result cannot be kept, and what to do; null: it can. On schedule Python says the same, and
+-- does not count the spaces.
 create function evenbeat.fault_of_result(given jsonb) returns text
 language sql immutable
 as $$

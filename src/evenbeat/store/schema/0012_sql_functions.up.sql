@@ -2,23 +2,9 @@
 --
 -- A function runs on a connection whose login may do nothing here but call the two functions that
 -- are granted to it below: call_function before, and settle_run after. A role that is taken on by
--- SET ROLE would not do, since whatever the function says can undo it (RESET ROLE).
-
--- The role that people grant to: what it may do, all SQL functions may. A node logs in as a member
--- of it. Where we may not make roles, nodes say so and do without (see docs/sql-functions.md).
-do $$
-begin
-    if not exists (select from pg_roles where rolname = 'evenbeat_sql') then
-        create role evenbeat_sql nologin;
-    end if;
-exception
-    when insufficient_privilege then
-        raise notice 'the role evenbeat_sql cannot be made: %', sqlerrm;
-    -- Made meanwhile, for another database of this server.
-    when duplicate_object or unique_violation then
-        raise notice 'the role evenbeat_sql is there already';
-end
-$$;
+-- SET ROLE would not do, since whatever the function says can undo it (RESET ROLE). The login is a
+-- member of evenbeat_sql, the role that people grant to. Where we may make no roles, nodes say so and
+-- do without (see docs/sql-functions.md).
 
 -- One row: the login of this database. Roles belong to the whole server, hence one for each
 -- database, with a password that all its nodes can read, and nobody else. Who makes what is below
