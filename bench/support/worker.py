@@ -6,17 +6,15 @@ A payload with a time `t` in it makes the worker print how late the run started,
 """
 
 import asyncio
-import signal
 import sys
 import time
 from pathlib import Path
-
-import uvloop
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.handler import RunContext
 from evenbeat.core.outcome import DONE, Outcome
+from evenbeat.engine import process
 from evenbeat.observe import log
 
 
@@ -35,7 +33,7 @@ class Noop:
         return DONE
 
 
-async def main() -> None:
+async def work(stopping: asyncio.Event) -> None:
     url, concurrency = sys.argv[1:]
     settings = load(
         environ={},
@@ -47,12 +45,10 @@ async def main() -> None:
     log.configure(settings)
     app = Evenbeat(settings)
     app.registry.add(Noop())
-    stopping = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with app:
         await app.prepare_kinds()
         await app.run_node(stopping, lambda: print("joined", flush=True))
 
 
 if __name__ == "__main__":
-    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main())
+    process.run(work)

@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -38,6 +38,33 @@ async def test_a_claim_brings_everything_a_node_has_to_know(shop: Shop, clock: C
     run = claimed.run
     assert (run.number, run.attempt, run.cause) == (1, 1, Cause.SCHEDULE)
     assert (run.beat_at, run.started_at) == (START, clock.now)
+
+
+async def test_each_column_of_a_claim_is_taken_for_what_it_is(shop: Shop) -> None:
+    await shop.add()
+    await shop.fetch(
+        "update evenbeat.pulse set plan_version = 11, def_version = 12, beat_count = 13,"
+        " failure_streak = 14, lost_streak = 2, run_number = 16"
+    )
+    claimed = await shop.claim_one()
+    [row] = await shop.fetch("select * from evenbeat.pulse")
+    run = claimed.run
+    assert (run.id, run.token, run.number) == (row["run_id"], row["token"], 17)
+    assert (claimed.plan_version, claimed.runs_so_far, claimed.lane_id) == (11, 13, row["lane_id"])
+    assert (claimed.failure_streak, claimed.lost_streak) == (14, 2)
+    assert claimed.turn_at == row["turn_at"]
+    assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
+
+
+@pytest.mark.parametrize("beat_at", [START, START - MINUTE, None])
+async def test_a_retry_is_of_its_own_beat_wherever_the_next_one_is(
+    shop: Shop, beat_at: datetime | None
+) -> None:
+    await shop.add()
+    await shop.fetch("update evenbeat.pulse set retry_at = $1, beat_at = $2", START, beat_at)
+    claimed = await shop.claim_one()
+    assert (claimed.run.cause, claimed.run.beat_at) == (Cause.RETRY, beat_at)
+    assert claimed.next_beat_at == START
 
 
 async def test_the_run_in_hand_is_in_the_history_from_the_claim_on(shop: Shop) -> None:

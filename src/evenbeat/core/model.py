@@ -100,7 +100,7 @@ USUAL_POLICY = Policy()
 DECLARED_IN = "declared_in"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Definition:
     """What a person wrote: everything about a job that only people change."""
 

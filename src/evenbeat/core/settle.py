@@ -29,6 +29,8 @@ from evenbeat.core.values import value
 MOST_LOSSES = 3
 # An instant far beyond any plan would be refused by the store, and the end of the run with it.
 LONGEST_SNOOZE = timedelta(days=366)
+# What is asked for every run is not looked up in its enumeration every time.
+_MANUAL = Cause.MANUAL
 
 
 @value
@@ -253,10 +255,9 @@ class _Course(NamedTuple):
 
 
 def _course(claimed: Claimed, end: _End, now: datetime) -> _Course:
-    is_manual = claimed.run.cause is Cause.MANUAL
     if not claimed.definition.timetable.schedule.is_recurring:
         return _course_of_one_off(claimed, end)
-    if is_manual and claimed.next_beat_at is not None:
+    if claimed.run.cause is _MANUAL and claimed.next_beat_at is not None:
         return _Course(_at_rest(claimed, end))
     if end.is_dead and claimed.definition.policy.after_failure is AfterFailure.STOP:
         return _Course(State.FAILED, moves_cursor=True)
@@ -280,6 +281,8 @@ def _course_of_one_off(claimed: Claimed, end: _End) -> _Course:
 
 def _at_rest(claimed: Claimed, end: _End) -> State:
     """Where a recurring job that has a next beat waits for it."""
+    if end is _DONE:
+        return State.SCHEDULED
     limit = claimed.definition.policy.pause_after_failures
     has_failed_again = end.failure_streak > claimed.failure_streak
     if limit is not None and has_failed_again and end.failure_streak >= limit:

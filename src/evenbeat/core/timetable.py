@@ -114,6 +114,8 @@ class Timetable:
     _former: Schedule = field(init=False, compare=False, repr=False)
     # How long after the instants that the schedule names the job beats.
     delay: timedelta = field(init=False, compare=False, repr=False)
+    # Nothing stands between the schedule and the beats of the job, as with most jobs.
+    _is_plain: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_slack()
@@ -124,6 +126,9 @@ class Timetable:
         ):
             object.__setattr__(self, name, with_phase(self.schedule, phase))
         object.__setattr__(self, "delay", delay_of(self.schedule, place and place.phase))
+        is_moved = bool(self.delay) or (place is not None and place.until is not None)
+        is_bounded = self.bounds != Bounds() or self.window is not None
+        object.__setattr__(self, "_is_plain", not is_moved and not is_bounded)
         if self.window is None or self.window.outside != "skip" or not self.is_definite:
             return
         start = self.bounds.first
@@ -188,11 +193,12 @@ class Timetable:
 
     def next_after(self, instant: datetime, runs_so_far: int = 0) -> datetime | None:
         """The smallest beat strictly later, None if there is none or the runs are used up."""
-        bounds = self.bounds
-        if bounds.max_runs is not None and not bounds.runs_left(runs_so_far):
+        if self._is_plain:
+            return self._rhythm.next_after(instant)
+        if not self.bounds.runs_left(runs_so_far):
             return None
         beat = self._next(as_utc(instant))
-        return None if beat is None or beat >= bounds.end else beat
+        return None if beat is None or beat >= self.bounds.end else beat
 
     def next_beats(
         self, instant: datetime, count: int, runs_so_far: int = 0
@@ -307,8 +313,6 @@ class Timetable:
     def _next_by(self, schedule: Schedule, delay: timedelta, instant: datetime) -> datetime | None:
         window, floor = self.window, self.bounds.before_first
         if window is None:
-            if not delay:
-                return schedule.next_after(max(instant, floor))
             beat = schedule.next_after(max(instant - delay, floor))
             return None if beat is None else min(beat + delay, LAST_INSTANT)
         if window.outside == "skip":

@@ -130,8 +130,8 @@ class Claimer:
     def _places(self) -> dict[int, int]:
         """The room dealt out to the lanes. They take turns at being first, so that none starves."""
         room = self._room()
-        # Full for now: the recorder rings the bell in a few milliseconds, and then there is room for
-        # all. If there is still none, it may be held up for long, and the others are served.
+        # Full for now: the recorder rings the bell in a few milliseconds, and then there is room
+        # for all. If there is still none, it may be held up for long, and the others are served.
         self._has_waited = bool(self._instant) and not room.instant and not self._has_waited
         if self._has_waited:
             return {}
