@@ -3,7 +3,6 @@
 The first of these that names a setting wins, and `origins` remembers which one it was.
 """
 
-import difflib
 import ipaddress
 import os
 import tomllib
@@ -27,6 +26,7 @@ from pydantic import (
 
 from evenbeat.core.durations import EXACT, parse_duration
 from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
+from evenbeat.core.nearest import nearest
 
 PREFIX = "EVENBEAT_"
 # What follows is the name of a secret that jobs refer to, and no setting.
@@ -349,8 +349,8 @@ def from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, tuple[Any, str
 def refuse_unknown(name: str, origin: str) -> None:
     if name in Settings.model_fields:
         return
-    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
-    advice = f"did you mean {near[0]}?" if near else "`evenbeat config` lists all settings"
+    near = nearest(name, Settings.model_fields)
+    advice = f"did you mean {near}?" if near else "`evenbeat config` lists all settings"
     where = "" if origin.startswith(PREFIX) else f" in {origin}"
     shown = origin if origin.startswith(PREFIX) else name
     raise InvalidSettings(shown, f"no such setting{where}; {advice}")

@@ -103,6 +103,14 @@ def test_wrong_usage_is_exit_code_2(evenbeat, arguments: tuple[str, ...]) -> Non
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(("words", "meant"), [("jbos list", "jobs"), ("jobs lst", "list")])
+def test_a_command_that_is_mistyped_is_told_with_the_one_that_was_meant(
+    words: str, meant: str
+) -> None:
+    ended = CliRunner().invoke(app, words.split(), prog_name="evenbeat")
+    assert (ended.exit_code, f"did you mean '{meant}'?" in ended.output) == (2, True)
+
+
 def test_a_wrong_option_is_exit_code_2_and_named(evenbeat) -> None:
     ended = evenbeat("token", "--role", "root")
     assert ended.returncode == 2

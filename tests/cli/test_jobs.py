@@ -241,6 +241,16 @@ class TestShow:
         await desk.start(job)
         assert "attempt 1 of 3" in (await call("explain", "report")).out
 
+    async def test_a_name_that_is_mistyped_is_told_with_the_one_that_was_meant(
+        self, desk: Desk, call: Call
+    ) -> None:
+        for name in ("report", "other"):
+            await desk.add(due(name=name))
+        said = await call("jobs", "show", "reprot")
+        assert (said.code, said.out) == (1, "")
+        assert said.err == "evenbeat: no job is named 'reprot'; did you mean 'report'?"
+        assert (await call("explain", "x")).err == "evenbeat: no job is named 'x'"
+
     @pytest.mark.parametrize("command", ["show", "next", "versions", "edit", "restore", "run"])
     async def test_a_job_that_is_not_there_is_one_clear_line(
         self, desk: Desk, call: Call, command: str

@@ -51,7 +51,9 @@ async def test_nodes_are_listed_drained_and_given_work_again(desk: Desk, call: C
     [row] = (await call("nodes", "undrain", desk.node_id)).table
     assert row[:3] == [str(desk.node_id), "a:1", "alive"]
     assert [entry.action for entry in await desk.audit()] == ["undrain", "drain"]
-    assert (await call("nodes", "drain", "z:9")).err == "evenbeat: no living node z:9"
+    assert (await call("nodes", "drain", "z:9")).err == (
+        "evenbeat: no living node z:9; those that live: a:1"
+    )
 
 
 async def test_a_name_that_several_nodes_have_is_not_enough(desk: Desk, call: Call) -> None:
@@ -119,13 +121,14 @@ async def test_templates_are_listed_shown_and_deleted(
     assert 'who, pace="1h"' in (await call("templates", "list")).out
     assert (await call("templates", "show", "hello", *JSON)).json == listed
     assert "says hello" in (await call("templates", "show", "hello")).out
+    assert (await call("templates", "show", "helo")).err.endswith("; did you mean 'hello'?")
     assert "--file: is not JSON" in (await call(*put, "-", typed="{")).err
     assert (await call(*put, "-", typed="{}")).err.startswith("evenbeat: job: ")
     assert (await call(*put, "-", typed="[]")).err.startswith("evenbeat: --file: ")
     assert (await call("templates", "delete", "hello", typed="n\n")).code == 1
     assert len((await call("templates", "list", *JSON)).json["templates"]) == 1
     assert (await call("templates", "delete", "hello", "--yes", *JSON)).json == listed
-    assert (await call("templates", "show", "hello")).code == 1
+    assert (await call("templates", "show", "hello")).err == "evenbeat: no template 'hello'"
     by_hand = [(entry.action, entry.actor.name[:4]) for entry in await desk.audit()]
     assert by_hand == [("delete_template", "cli:"), ("put_template", "cli:")]
 

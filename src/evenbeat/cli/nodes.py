@@ -64,7 +64,8 @@ async def id_of(eb: Evenbeat, id_or_name: str) -> int:
     by_id = [node.id for node in living if str(node.id) == id_or_name]
     found = by_id or [node.id for node in living if node.name == id_or_name]
     if not found:
-        raise NotFound(f"no living node {id_or_name}")
+        names = ", ".join(sorted({node.name for node in living})) or "none"
+        raise NotFound(f"no living node {id_or_name}; those that live: {names}")
     if len(found) > 1:
         ids = ", ".join(map(str, found))
         raise Conflict(f"several living nodes are named {id_or_name}: say which by its id, {ids}")

@@ -11,6 +11,7 @@ from evenbeat.config import Settings, load
 from evenbeat.core.audit import Actor
 from evenbeat.core.errors import MigrationFailed
 from evenbeat.observe import log
+from evenbeat.store.availability import rights
 
 Result = TypeVar("Result")
 
@@ -57,7 +58,8 @@ def with_any_schema(
         finally:
             await eb.close()
 
-    return asyncio.run(run())
+    with rights():
+        return asyncio.run(run())
 
 
 def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = None) -> Result:
@@ -74,7 +76,8 @@ def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = No
         finally:
             await eb.close()
 
-    return asyncio.run(run())
+    with rights():
+        return asyncio.run(run())
 
 
 def quiet(settings: Settings, data_dir: str | None) -> Settings:

@@ -12,6 +12,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from evenbeat.core.nearest import did_you_mean
+
 
 class Verb(NamedTuple):
     """Where a command is: a Typer app, or a function, of a module beside this one."""
@@ -47,5 +49,13 @@ def group_of(verbs: Mapping[str, Verb]) -> type[TyperGroup]:
             if cmd_name in verbs:
                 return verbs[cmd_name].load(cmd_name)
             return super().get_command(ctx, cmd_name)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            # Typer would suggest only commands that are loaded.
+            wanted = args[0]
+            if not ctx.resilient_parsing and self.get_command(ctx, wanted) is None:
+                meant = did_you_mean(wanted, self.list_commands(ctx))
+                ctx.fail(f"No such command {wanted!r}{meant or '.'}")
+            return super().resolve_command(ctx, args)
 
     return Verbs

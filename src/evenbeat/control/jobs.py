@@ -18,6 +18,7 @@ from evenbeat.core.groups import disagreements
 from evenbeat.core.ids import read_uid
 from evenbeat.core.lifecycle import Action
 from evenbeat.core.model import Definition, Job
+from evenbeat.core.nearest import did_you_mean
 from evenbeat.core.registry import Registry
 from evenbeat.observe import traces
 from evenbeat.placement.placement import Placement
@@ -109,7 +110,8 @@ class Jobs:
             return await self.get(uid)
         job = await jobs.by_name(self._database, name_or_id)
         if job is None:
-            raise NotFound(f"no job is named {name_or_id!r}")
+            known = await jobs.names_near(self._database, name_or_id)
+            raise NotFound(f"no job is named {name_or_id!r}{did_you_mean(name_or_id, known)}")
         return job
 
     async def explain(self, uid: UUID) -> str:

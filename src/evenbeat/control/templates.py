@@ -4,6 +4,7 @@ from typing import Any
 
 from evenbeat.core.audit import PYTHON, Actor, Note, difference
 from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.core.nearest import did_you_mean
 from evenbeat.core.templates import Template
 from evenbeat.store import audit, templates
 from evenbeat.store.database import Database
@@ -16,7 +17,11 @@ class Templates:
         self._database = database
 
     async def get(self, name: str) -> Template:
-        return await templates.by_name(self._database, name)
+        try:
+            return await templates.by_name(self._database, name)
+        except NotFound as error:
+            known = [each.name for each in await self.all()]
+            raise NotFound(f"{error}{did_you_mean(name, known)}") from None
 
     async def all(self) -> list[Template]:
         return await templates.all_of_them(self._database)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import asyncpg
 
-from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.errors import NotPermitted, StoreUnavailable
 
 # Class 40 (deadlocks among it), class 53 (disk, memory, connections), a wait for a lock, and a
 # statement that the server itself has stopped.
@@ -43,6 +43,19 @@ def availability() -> Generator[None]:
         yield
     except UNAVAILABLE as error:
         raise StoreUnavailable(in_words(error)) from error
+
+
+@contextlib.contextmanager
+def rights() -> Generator[None]:
+    """Say NotPermitted where the database's user lacks a right: for people at a command line,
+    who chose that user; of a server it is no client's doing."""
+    try:
+        yield
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise NotPermitted(
+            f"the database's user may not do this: {reason(error)}; use the one that the server "
+            "uses, in EVENBEAT_DATABASE_URL"
+        ) from error
 
 
 def in_words(error: Exception) -> str:

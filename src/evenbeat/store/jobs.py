@@ -19,6 +19,8 @@ SQL = load("jobs")
 LISTING = load("listing")
 # Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
 MOST_REMEMBERED = 50_000
+# For somebody who has mistyped one of them.
+MOST_NAMES_NEAR = 2_000
 # What reading a definition raises that this version did not write, or that somebody edited.
 NONSENSE = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -70,6 +72,14 @@ async def id_of(session: Session, uid: UUID) -> int:
 async def by_name(session: Session, name: str) -> Job | None:
     uid = await session.fetch_value(SQL["uid_of_name"], name=name)
     return None if uid is None else await by_uid(session, uid)
+
+
+async def names_near(session: Session, name: str) -> list[str]:
+    """Names that somebody may have meant who wrote this one: of about its length."""
+    rows = await session.fetch(
+        SQL["names_near"], length=len(name), difference=2, limit=MOST_NAMES_NEAR
+    )
+    return [row["name"] for row in rows]
 
 
 async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:

@@ -135,3 +135,14 @@ select
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);
+
+-- name: names_near
+-- For a message about a name that is not there. In the order of the index of names, which has no
+-- one-off jobs in it that nobody has named.
+select job.name
+from evenbeat.job
+where job.name is not null
+  and job.deleted_at is null
+  and abs(char_length(job.name) - :length::integer) <= :difference::integer
+order by job.name
+limit :limit;
