@@ -109,6 +109,24 @@ async def test_a_job_can_be_moved_back(yard: Yard) -> None:
     assert after.definition.timetable.next_after(at - MINUTE) == at
 
 
+async def test_a_job_that_beats_between_two_seconds_gets_back_exactly_what_it_had(
+    yard: Yard, clock: Clock
+) -> None:
+    observed = await open_yard(yard.database, "observe")
+    await clock.advance(milliseconds=300)
+    job = await observed.make()
+    second = beat_of(job).replace(microsecond=0)
+    assert second < beat_of(job)
+    there = moved(job, 20 * MINUTE, second + HOUR)
+    away, home = (there.new_phase_s, there.new_next_at), (there.old_phase_s, there.old_next_at)
+    farther = (away[0] + 600, away[1] + 10 * MINUTE)
+    for old, new in ((home, away), (away, farther), (farther, home)):
+        await carry_out(yard, Move(job.id, old[0], new[0], old[1], new[1], new[1]))
+        assert await yard.count() == 1
+    after = await yard.look(job)
+    assert (after.definition, beat_of(after)) == (job.definition, beat_of(job))
+
+
 def day_moved(job: Job, old: tuple[int, datetime], new: tuple[int, datetime]) -> Move:
     """Hours of phase and beats of a daily job."""
     return Move(job.id, old[0] * 3600, new[0] * 3600, old[1], new[1], new[1])

@@ -7,13 +7,15 @@ from uuid import UUID
 
 from evenbeat.core.balance.bulk import place_all
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.balance.model import Load, Move
+from evenbeat.core.balance.model import Load, Move, seconds_of
 from evenbeat.core.balance.place import place
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.placements import Placing, Standing
+
+SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +140,17 @@ def moved(was: Timetable, move: Move, now: datetime) -> Timetable | None:
 
     One that is still to come keeps its beats until then, and leads elsewhere. None: another of its
     beats is to move, and a place cannot tell of two moves.
+
+    Plans know whole seconds, while a job that was never placed beats at any fraction of one: it gets
+    back what it had.
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
-    if place is None or place.until is None:
+    if place is None or place.before is None or place.until is None:
         return was.moved(phase, move.old_next_at)
-    if (place.before, place.until) == (phase, move.new_next_at):
-        return was.placed(phase)
+    if (place.before // SECOND, place.until) == (move.new_phase_s, move.new_next_at):
+        return was.placed(place.before)
     since = place.since(was.schedule)
-    if since > now and since == move.old_next_at:
+    if since > now and abs(since - move.old_next_at) < SECOND:
         return replace(was, place=replace(place, phase=phase, then=move.new_next_at))
     return None if min(place.until, since) > now else was.moved(phase, move.old_next_at)
 
@@ -155,9 +160,10 @@ def is_only_move(was: Timetable, timetable: Timetable, move: Move, now: datetime
     if was.window is not None:
         # The plan has looked for a beat that the window allows.
         return True
-    before = was.next_after(now)
-    is_earlier = before is not None and before < move.old_next_at
-    return timetable.next_after(now) == (before if is_earlier else move.new_next_at)
+    before, after = was.next_after(now), timetable.next_after(now)
+    if before is not None and before < move.old_next_at:
+        return after == before
+    return after is not None and seconds_of(after) == seconds_of(move.new_next_at)
 
 
 def cursor_after(job: Standing, timetable: Timetable, move: Move, now: datetime) -> datetime | None:
