@@ -78,7 +78,7 @@ def choose_phases(ring: LoadRing, jobs: Sequence[Standing], now: datetime) -> li
     if not jobs:
         return []
     loads = [unplaced_load(job, ring.start_s) for job in jobs]
-    # What looks at many at once costs a tenth of a second, whatever their number.
+    # What looks at many at once costs several times as much for one alone.
     placements = [place(ring, loads[0], now)] if len(loads) == 1 else place_all(ring, loads, now)
     placings: list[Placing] = []
     for job, load, placement in zip(jobs, loads, placements, strict=True):
@@ -141,8 +141,8 @@ def moved(was: Timetable, move: Move, now: datetime) -> Timetable | None:
     One that is still to come keeps its beats until then, and leads elsewhere. None: another of its
     beats is to move, and a place cannot tell of two moves.
 
-    Plans know whole seconds, while a job that was never placed beats at any fraction of one: it gets
-    back what it had.
+    Plans know whole seconds, while a job that was never placed beats at any fraction of one: it
+    gets back what it had.
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
     if place is None or place.before is None or place.until is None:
