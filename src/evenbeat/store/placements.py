@@ -163,6 +163,11 @@ async def mark(session: Session, job_ids: Collection[int], *, anew: bool) -> Non
         await session.execute(SQL["mark"], job_ids=sorted(job_ids), anew=anew)
 
 
+async def mark_over(session: Session, job_ids: Collection[int]) -> None:
+    """These jobs beat no more, as far as is known."""
+    await session.execute(SQL["mark_over"], job_ids=sorted(job_ids))
+
+
 async def is_any_unplaced(session: Session) -> bool:
     return await session.fetch_value(SQL["is_any_unplaced"])
 

@@ -118,6 +118,16 @@ where pulse.id = any (:job_ids::bigint[])
 order by pulse.id
 on conflict (job_id) do update set beat_count = excluded.beat_count;
 
+-- name: mark_over
+-- Those of these jobs that are still in the map may be there for nothing. One that somebody has
+-- taken up again meanwhile keeps its mark.
+insert into evenbeat.unplaced (job_id, beat_count)
+select placement.job_id, -1
+from evenbeat.placement
+where placement.job_id = any (:job_ids::bigint[])
+order by placement.job_id
+on conflict (job_id) do nothing;
+
 -- name: is_any_unplaced
 select exists (select from evenbeat.unplaced);
 
