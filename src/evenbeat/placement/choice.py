@@ -1,6 +1,6 @@
 """What becomes of jobs that the map has wrong: who leaves, who stays, and who is put where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -111,6 +111,35 @@ def put(job: Standing, phase_s: int, now: datetime) -> Placing | None:
     if first_at is None:
         return None
     return Placing(job, Footprint.of(timetable, job.cost), timetable, first_at)
+
+
+def carry_out_all(
+    jobs: Sequence[Standing],
+    moves: Sequence[Move],
+    now: datetime,
+    *,
+    expected: Mapping[int, Footprint] | None = None,
+) -> list[Placing]:
+    """These moves of a plan; `expected` are footprints by job, as the plan knew them."""
+    found = {job.job_id: job for job in jobs}
+    placings: list[Placing] = []
+    for move in moves:
+        job = found.get(move.job)
+        if job is None or (expected is not None and not is_as(job, expected.get(move.job))):
+            raise Conflict(f"job {move.job} has changed since the plan was made; make another")
+        placings.append(carry_out(job, move, now))
+    return placings
+
+
+def is_as(job: Standing, expected: Footprint | None) -> bool:
+    """Whether the map still holds this of the job; what it costs may have been learned since."""
+    counted = job.counted
+    return (
+        counted is not None
+        and expected is not None
+        and (counted.interval_s, counted.phase_s, counted.timetable)
+        == (expected.interval_s, expected.phase_s, expected.timetable)
+    )
 
 
 def carry_out(job: Standing, move: Move, now: datetime) -> Placing:
