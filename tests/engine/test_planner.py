@@ -1,10 +1,14 @@
 """Nodes place what nobody placed, and run jobs where they were placed."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+from evenbeat.control.jobs import Jobs
 from evenbeat.core.balance.model import Move
-from evenbeat.core.model import Job
-from evenbeat.core.outcome import Done
+from evenbeat.core.model import AfterFailure, Definition, Job, Policy
+from evenbeat.core.outcome import Done, Failed
+from evenbeat.core.registry import Registry
+from evenbeat.core.timetable import Timetable
 from evenbeat.placement.placement import Placement
 from tests.conftest import START
 from tests.engine.workshop import Does, Workshop
@@ -13,6 +17,11 @@ from tests.support.waiting import eventually
 
 HOUR, SHIFT = timedelta(hours=1), timedelta(minutes=10)
 WORK = Does(Done())
+TOIL = Does(Failed("no"), kind="toil")
+GIVES_UP = Policy(max_attempts=1, after_failure=AfterFailure.STOP)
+RESTS = Policy(max_attempts=1, pause_after_failures=1)
+# Housekeeping, which finds whatever has left, is put off: it goes by the database's own clock.
+NO_HOUSEKEEPING = "insert into evenbeat.chore (name, next_at) values ('places', now() + '1 day')"
 
 
 async def placed(workshop: Workshop, job: Job) -> Job:
@@ -56,6 +65,37 @@ async def test_a_node_goes_by_the_new_phase_after_a_move(workshop: Workshop, clo
             await clock.set_to(beat)
             assert (await workshop.closed(job, number)).beat_at == beat
     assert (await workshop.look(job)).version == 1
+
+
+def ending(**more: object) -> Definition:
+    timetable = Timetable.from_object({"schedule": "every 1h"} | more)
+    return Definition("work", timetable)
+
+
+async def test_what_ends_by_itself_leaves_the_map_without_waiting_for_housekeeping(
+    workshop: Workshop, clock: Clock
+) -> None:
+    await workshop.fetch(NO_HOUSEKEEPING)
+    goes_on = await workshop.add("every 1h")
+    fails = replace(ending(), kind="toil")
+    ends = [
+        ending(max_runs=1),
+        ending(ends_at=(START + HOUR + SHIFT).isoformat()),
+        replace(fails, policy=GIVES_UP),
+        replace(fails, policy=RESTS),
+    ]
+    async with workshop.node(WORK, TOIL, balancing="on"):
+        jobs = Jobs(workshop.database, Registry())
+        for written in ends:
+            await placed(workshop, await jobs.add(written))
+        await placed(workshop, goes_on)
+        await clock.set_to(START + 2 * HOUR)
+
+        async def left() -> bool:
+            mapped = await Placement(workshop.database).candidates()
+            return {each.candidate.load.job for each in mapped} == {goes_on.id}
+
+        await eventually(left, "all that ended has left the map")
 
 
 async def test_a_node_places_nothing_where_balancing_is_off(

@@ -194,6 +194,17 @@ async def test_what_ends_by_itself_is_found_and_leaves_the_map(
     assert await yard.count() == 0
 
 
+async def test_a_job_that_ended_and_was_taken_up_again_at_once_is_still_placed_anew(
+    yard: Yard,
+) -> None:
+    job = await yard.make()
+    await placements.mark(yard.database, [job.id], anew=True)
+    await placements.mark_over(yard.database, [job.id])
+    assert await yard.value("select beat_count from evenbeat.unplaced") == 0
+    assert await yard.placement.place_waiting() == 1
+    assert await yard.count() == 1
+
+
 @pytest.mark.breaks_rules  # Its statistics are of runs that never were.
 async def test_a_job_that_takes_longer_weighs_more(
     yard: Yard, clock: Clock, settings: Settings

@@ -76,6 +76,26 @@ async def test_beats_before_the_move_stay_and_none_is_lost_or_added(
     assert await yard.count() == 1
 
 
+async def test_of_a_short_interval_the_next_beat_stays_and_the_one_after_it_moves(
+    yard: Yard, clock: Clock
+) -> None:
+    crowded = await open_yard(yard.database, "observe")
+    await crowded.jobs.add_many([timed("every 30m")] * 6)
+    mapped = await yard.placement.candidates()
+    plan = rebalance([each.candidate for each in mapped], START)
+    assert plan.skipped == ()
+    await carry_out(yard, *plan.moves)
+    jobs = {each.candidate.load.job: await yard.jobs.get(each.uid) for each in mapped}
+    assert {beat_of(job) for job in jobs.values()} == {START + HOUR / 2}
+    await clock.set_to(START + HOUR / 2)
+    for claimed in await yard.take_all():
+        await yard.end(claimed)
+    told = {move.job: move.effective_from for move in plan.moves}
+    assert len(told) > 3
+    for job_id, job in jobs.items():
+        assert beat_of(await yard.look(job)) == told.get(job_id, START + HOUR)
+
+
 async def test_a_run_in_hand_ends_as_it_would_and_the_next_beat_is_that_of_the_plan(
     yard: Yard, clock: Clock
 ) -> None:
@@ -107,6 +127,24 @@ async def test_a_job_can_be_moved_back(yard: Yard) -> None:
     after = await yard.look(job)
     assert phase_of(after) == phase_of(job)
     assert after.definition.timetable.next_after(at - MINUTE) == at
+
+
+async def test_a_job_that_beats_between_two_seconds_gets_back_exactly_what_it_had(
+    yard: Yard, clock: Clock
+) -> None:
+    observed = await open_yard(yard.database, "observe")
+    await clock.advance(milliseconds=300)
+    job = await observed.make()
+    second = beat_of(job).replace(microsecond=0)
+    assert second < beat_of(job)
+    there = moved(job, 20 * MINUTE, second + HOUR)
+    away, home = (there.new_phase_s, there.new_next_at), (there.old_phase_s, there.old_next_at)
+    farther = (away[0] + 600, away[1] + 10 * MINUTE)
+    for old, new in ((home, away), (away, farther), (farther, home)):
+        await carry_out(yard, Move(job.id, old[0], new[0], old[1], new[1], new[1]))
+        assert await yard.count() == 1
+    after = await yard.look(job)
+    assert (after.definition, beat_of(after)) == (job.definition, beat_of(job))
 
 
 def day_moved(job: Job, old: tuple[int, datetime], new: tuple[int, datetime]) -> Move:

@@ -71,7 +71,10 @@ class Node:
         # Runs that have ended by our word, while their handlers go on.
         self._abandoned: set[Underway] = set()
         self._toolbox = toolbox
-        self._recorder = Recorder(database, self._on_recorded, metrics)
+        placement = Placement(database, settings.balancing, metrics)
+        self._planner = Planner(database, placement)
+        self._janitor = Janitor(database, settings, placement)
+        self._recorder = Recorder(database, self._on_recorded, metrics, self._planner.note_over)
         self._usher = Usher(database)
         self._claimer = Claimer(
             database,
@@ -89,9 +92,6 @@ class Node:
         metrics.watch_slots(busy=lambda: len(self._running), total=settings.concurrency)
         self._reaper = Reaper(database, self._recorder)
         self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
-        placement = Placement(database, settings.balancing, metrics)
-        self._planner = Planner(database, placement)
-        self._janitor = Janitor(database, settings, placement)
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""

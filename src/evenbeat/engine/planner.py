@@ -1,5 +1,7 @@
 """The planner: plans and places whatever nobody has planned or placed, wherever it came from."""
 
+from collections.abc import Collection
+
 from evenbeat.core.actions import EDITED, is_beat_in_hand
 from evenbeat.core.catchup import missed_between
 from evenbeat.core.model import Cause
@@ -14,15 +16,26 @@ CHUNK = 200
 
 class Planner:
     """The net below those who plan and place what they add: for SQL, which cannot, for callers'
-    transactions, for the dead, and for jobs that ended or began by themselves."""
+    transactions, for the dead, and for jobs that ended by themselves."""
 
     def __init__(self, database: Database, placement: Placement) -> None:
         self._database = database
         self._placement = placement
+        self._over: set[int] = set()
+
+    def note_over(self, job_ids: Collection[int]) -> None:
+        """These jobs, whose ends are written, beat no more by themselves: they leave the map at the
+        next turn. If this process dies before, housekeeping finds them."""
+        if self._placement.is_kept:
+            self._over.update(job_ids)
 
     async def turn(self) -> int:
         """How many were planned. Asks once each, and nothing more where nothing waits."""
         planned = await self._plan_waiting()
+        if self._over:
+            over = frozenset(self._over)
+            await placements.mark_over(self._database, over)
+            self._over -= over
         await self._placement.place_waiting()
         return planned
 

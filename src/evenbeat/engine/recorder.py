@@ -13,7 +13,7 @@ from evenbeat.core.acceptance import in_words
 from evenbeat.core.balance.model import slot_of
 from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import ErrorClass, RunState
+from evenbeat.core.model import ErrorClass, RunState, State
 from evenbeat.core.outcome import Failed, Outcome
 from evenbeat.core.settle import Recorded, Verdict, settle, stop
 from evenbeat.core.values import value
@@ -56,13 +56,19 @@ class Recorder:
     """What ends while a batch is being written makes up the next one."""
 
     def __init__(
-        self, database: Database, on_recorded: Callable[[], None], metrics: Metrics
+        self,
+        database: Database,
+        on_recorded: Callable[[], None],
+        metrics: Metrics,
+        on_over: Callable[[Collection[int]], None] = lambda job_ids: None,
     ) -> None:
+        """`on_over` is told of recurring jobs that beat no more by themselves."""
         self.watch = Watch(database)
         # Runs from their claim until their end is written.
         self.in_hand: dict[int, Held] = {}
         self._database = database
         self._on_recorded = on_recorded
+        self._on_over = on_over
         self._metrics = metrics
         self._ended: list[Ended] = []
         # Those whose job is held by somebody else's open transaction.
@@ -74,8 +80,7 @@ class Recorder:
     def note(self, claimed: Held, recorded: Recorded) -> None:
         """Tell of an end that its handler has written."""
         settled = Settled(claimed, recorded.verdict, recorded.duration)
-        tell_all([settled], {claimed.run.id}, recorded.at)
-        tally.count(self._metrics, [settled], {claimed.run.id})
+        self._tell([settled], {claimed.run.id}, recorded.at)
         self.in_hand.pop(claimed.run.id, None)
         self._on_recorded()
 
@@ -192,11 +197,18 @@ class Recorder:
         failpoint.reach("completed")
         if is_in_doubt:
             written = await self._with_unheard(settled, written)
-        tell_all(settled, written.run_ids, now)
-        tally.count(self._metrics, settled, written.run_ids)
+        self._tell(settled, written.run_ids, now)
         if written.group_ids:
             failpoint.reach("before_unpark")
             await self._unpark(written)
+
+    def _tell(self, batch: Sequence[Settled], run_ids: Collection[int], now: datetime) -> None:
+        """All who want to know of these ends; of those that were fenced only the log tells."""
+        tell_all(batch, run_ids, now)
+        tally.count(self._metrics, batch, run_ids)
+        over = [each.claimed for each in batch if is_over(each)]
+        if over:
+            self._on_over([held.id for held in over if held.run.id in run_ids])
 
     async def _with_unheard(self, batch: Sequence[Settled], written: Written) -> Written:
         """Along with what an earlier try had written already, which is found by looking."""
@@ -221,6 +233,16 @@ def judge(ended: Ended, now: datetime) -> Verdict:
         return settle(ended.claimed, ended.outcome, now)
     except Exception as error:
         return stop(in_words(error, "what follows from the run cannot be said"))
+
+
+def is_over(settled: Settled) -> bool:
+    """Whether a job that recurs beats no more by itself: it has ended, was stopped or is paused."""
+    held, verdict = settled.claimed, settled.verdict
+    if verdict.state is State.PAUSED:
+        return True
+    if not verdict.moves_cursor or verdict.next_beat_at is not None:
+        return False
+    return isinstance(held, Broken) or held.definition.timetable.schedule.is_recurring
 
 
 def tell_failure(error: Exception) -> None:

@@ -1,19 +1,21 @@
 """What becomes of jobs that the map has wrong: who leaves, who stays, and who is put where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from evenbeat.core.balance.bulk import place_all
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.balance.model import Load, Move
+from evenbeat.core.balance.model import Load, Move, seconds_of
 from evenbeat.core.balance.place import place
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 from evenbeat.store.placements import Placing, Standing
+
+SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def choose_phases(ring: LoadRing, jobs: Sequence[Standing], now: datetime) -> li
     if not jobs:
         return []
     loads = [unplaced_load(job, ring.start_s) for job in jobs]
-    # What looks at many at once costs a tenth of a second, whatever their number.
+    # What looks at many at once costs several times as much for one alone.
     placements = [place(ring, loads[0], now)] if len(loads) == 1 else place_all(ring, loads, now)
     placings: list[Placing] = []
     for job, load, placement in zip(jobs, loads, placements, strict=True):
@@ -111,6 +113,35 @@ def put(job: Standing, phase_s: int, now: datetime) -> Placing | None:
     return Placing(job, Footprint.of(timetable, job.cost), timetable, first_at)
 
 
+def carry_out_all(
+    jobs: Sequence[Standing],
+    moves: Sequence[Move],
+    now: datetime,
+    *,
+    expected: Mapping[int, Footprint] | None = None,
+) -> list[Placing]:
+    """These moves of a plan; `expected` are footprints by job, as the plan knew them."""
+    found = {job.job_id: job for job in jobs}
+    placings: list[Placing] = []
+    for move in moves:
+        job = found.get(move.job)
+        if job is None or (expected is not None and not is_as(job, expected.get(move.job))):
+            raise Conflict(f"job {move.job} has changed since the plan was made; make another")
+        placings.append(carry_out(job, move, now))
+    return placings
+
+
+def is_as(job: Standing, expected: Footprint | None) -> bool:
+    """Whether the map still holds this of the job; what it costs may have been learned since."""
+    counted = job.counted
+    return (
+        counted is not None
+        and expected is not None
+        and (counted.interval_s, counted.phase_s, counted.timetable)
+        == (expected.interval_s, expected.phase_s, expected.timetable)
+    )
+
+
 def carry_out(job: Standing, move: Move, now: datetime) -> Placing:
     """A move of a plan; Conflict if it does not fit the job any more."""
     was = job.timetable
@@ -138,14 +169,17 @@ def moved(was: Timetable, move: Move, now: datetime) -> Timetable | None:
 
     One that is still to come keeps its beats until then, and leads elsewhere. None: another of its
     beats is to move, and a place cannot tell of two moves.
+
+    Plans know whole seconds, while a job that was never placed beats at any fraction of one: it
+    gets back what it had.
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
-    if place is None or place.until is None:
+    if place is None or place.before is None or place.until is None:
         return was.moved(phase, move.old_next_at)
-    if (place.before, place.until) == (phase, move.new_next_at):
-        return was.placed(phase)
+    if (place.before // SECOND, place.until) == (move.new_phase_s, move.new_next_at):
+        return was.placed(place.before)
     since = place.since(was.schedule)
-    if since > now and since == move.old_next_at:
+    if since > now and abs(since - move.old_next_at) < SECOND:
         return replace(was, place=replace(place, phase=phase, then=move.new_next_at))
     return None if min(place.until, since) > now else was.moved(phase, move.old_next_at)
 
@@ -155,9 +189,10 @@ def is_only_move(was: Timetable, timetable: Timetable, move: Move, now: datetime
     if was.window is not None:
         # The plan has looked for a beat that the window allows.
         return True
-    before = was.next_after(now)
-    is_earlier = before is not None and before < move.old_next_at
-    return timetable.next_after(now) == (before if is_earlier else move.new_next_at)
+    before, after = was.next_after(now), timetable.next_after(now)
+    if before is not None and before < move.old_next_at:
+        return after == before
+    return after is not None and seconds_of(after) == seconds_of(move.new_next_at)
 
 
 def cursor_after(job: Standing, timetable: Timetable, move: Move, now: datetime) -> datetime | None:

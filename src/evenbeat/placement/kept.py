@@ -1,7 +1,6 @@
 """The ring as a process keeps it: read once, and then brought up to date by what has changed."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -12,11 +11,7 @@ from evenbeat.core.balance.score import measure
 from evenbeat.observe import log
 from evenbeat.store import placements
 from evenbeat.store.database import Session
-from evenbeat.store.placements import Change, Counted, Plain
-
-# One by one they take a third of a millisecond each, and the whole map a fifth of a second: after
-# a rebalance of thousands it is read anew.
-MOST_CHANGES = 500
+from evenbeat.store.placements import Changes, Counted, Plain
 
 
 class KeptRing:
@@ -24,14 +19,14 @@ class KeptRing:
 
     def __init__(self) -> None:
         self._ring: LoadRing | None = None
-        self._seen = 0
+        self.seen = 0
 
     def drop(self) -> None:
         """Trust it no more: what was put on it may not have been written."""
         self._ring = None
 
     def has_seen(self, seq: int | None) -> None:
-        self._seen = max(self._seen, seq or 0)
+        self.seen = max(self.seen, seq or 0)
 
     async def load(self, session: Session, now: datetime) -> None:
         """Have a ring for this slot; to be called before the lock is taken, since it takes long."""
@@ -40,33 +35,32 @@ class KeptRing:
         counted = await placements.counted(session)
         # Half a second for a million jobs, in which others have their turn.
         self._ring = await asyncio.to_thread(built, counted, now)
-        self._seen = counted.seq
+        self.seen = counted.seq
         log.get_logger().info(
             log.MAP_REBUILT,
             job_count=self._ring.job_count,
             distribution_score=round(measure(self._ring).score, 3),
         )
 
-    async def caught_up(self, session: Session, now: datetime) -> LoadRing:
-        """The ring with all that has changed since."""
-        if self._ring is not None and self._ring.start_s == start_of(now):
-            changes = await placements.changes(session, self._seen)
-            if changes is not None and len(changes) <= MOST_CHANGES:
-                self._apply(self._ring, changes)
-                return self._ring
+    async def read_anew(self, session: Session, now: datetime) -> LoadRing:
         self.drop()
         await self.load(session, now)
         assert self._ring is not None  # noqa: S101 - just loaded
         return self._ring
 
-    def _apply(self, ring: LoadRing, changes: Sequence[Change]) -> None:
+    def caught_up(self, changes: Changes, now: datetime) -> LoadRing | None:
+        """The ring with all that has changed since; None: it has to be read anew."""
+        ring = self._ring
+        if ring is None or ring.start_s != start_of(now) or changes is None:
+            return None
         for change in changes:
             load = change.footprint.load(ring.start_s)
             if change.has_come:
                 ring.add(load)
             else:
                 ring.remove(load)
-            self._seen = change.seq
+            self.seen = change.seq
+        return ring
 
 
 def start_of(now: datetime) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -15,17 +16,31 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.schedules.clockwork.instants import format_instant
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
-from evenbeat.placement.choice import Placed, carry_out, choose, undo
+from evenbeat.placement.choice import Placed, carry_out_all, choose, undo
 from evenbeat.placement.kept import KeptRing, start_of
 from evenbeat.store import clock, placements
 from evenbeat.store.database import Database, Session
-from evenbeat.store.placements import Mapped, Placing, Standing
+from evenbeat.store.placements import Look, Mapped, Placing, Standing
 
 ON, OBSERVE, OFF = "on", "observe", "off"
 # In one transaction: half a second in which nobody else places.
 CHUNK = 1_000
 
-Find = Callable[[Session], Awaitable[list[Standing]]]
+# Chosen for in some 50 ms: most of the time nobody else places meanwhile.
+FEW = 100
+
+Find = Callable[[Session, int], Awaitable[Look | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The jobs that were found, and those among them that got another phase."""
+
+    jobs: Sequence[Standing]
+    placed: Sequence[Placed]
+
+
+NOTHING = Done((), ())
 
 
 class Placement:
@@ -77,7 +92,7 @@ class Placement:
             return total
         while True:
             async with self._turn:
-                found = await self._transact(_after(after))
+                found = (await self._transact(_after(after))).jobs
             total += len(found)
             if len(found) < CHUNK:
                 return total
@@ -93,7 +108,9 @@ class Placement:
             return ring
         async with self._turn, self._trusting():
             await self._kept.load(self._database, now)
-            return (await self._kept.caught_up(self._database, now)).copy()
+            changes = await placements.changes(self._database, self._kept.seen)
+            ring = self._kept.caught_up(changes, now)
+            return (ring or await self._kept.read_anew(self._database, now)).copy()
 
     async def candidates(self, group: str | None = None) -> list[Mapped]:
         """Every job of the map, or of one group, as a rebalance sees it."""
@@ -126,63 +143,84 @@ class Placement:
     ) -> None:
         now = await clock.now(session)
         found = await placements.standing_of(session, [move.job for move in moves])
-        jobs = {job.job_id: job for job in found}
-        placings: list[Placing] = []
-        for move in moves:
-            job = jobs.get(move.job)
-            if job is None or (expected is not None and not is_as(job, expected.get(move.job))):
-                raise Conflict(f"job {move.job} has changed since the plan was made; make another")
-            placings.append(carry_out(job, move, now))
+        # A tenth of a second, in which others have their turn.
+        placings = await asyncio.to_thread(carry_out_all, found, moves, now, expected=expected)
         written = await placements.write(session, placings)
         if len(written.job_ids) != len(placings):
             raise Conflict("jobs of the plan are changing at this moment; try again")
 
     async def _place(self, uids: Sequence[UUID]) -> None:
-        async def find(session: Session) -> list[Standing]:
-            return await placements.unplaced_of(session, uids)
+        async def find(session: Session, seen: int) -> Look | None:
+            return await placements.unplaced_of(session, seen, uids)
 
-        await self._transact(find, answers=True)
+        done = await self._transact(find, is_quick=len(uids) <= FEW)
+        self._answers |= {each.uid: each for each in done.placed}
 
-    async def _transact(self, find: Find, *, answers: bool = False) -> list[Standing]:
-        """Lock, look, choose, write; the jobs that were found."""
+    async def _transact(self, find: Find, *, is_quick: bool = False) -> Done:
+        """Lock, look, choose, write. With `is_quick`, first try without the lock: two statements
+        instead of six, and most of the time nobody else places in between."""
         began = time.monotonic()
         async with self._trusting():
             await self._kept.load(self._database, await self._watch.now())
-            async with self._database.transaction() as session:
-                await placements.lock(session)
-                jobs = await find(session)
-                placed = await self._put_right(session, jobs) if jobs else []
-                failpoint.reach("before_placement_commit")
-        if answers:
-            self._answers |= {each.uid: each for each in placed}
-        if jobs:
+            done = await self._put_right(self._database, find) if is_quick else None
+            if done is None:
+                async with self._database.transaction() as session:
+                    await placements.lock(session)
+                    done = await self._put_right_locked(session, find)
+                    failpoint.reach("before_placement_commit")
+        if done.jobs:
             self._metrics.durations.observe(time.monotonic() - began)
-        await self._tell(placed)
-        return jobs
+        self._tell(done.placed)
+        return done
 
-    async def _put_right(self, session: Session, jobs: Sequence[Standing]) -> list[Placed]:
-        now = await clock.now(session)
-        ring = await self._kept.caught_up(session, now)
-        gone = [job for job in jobs if job.version is None]
-        # Those that are undecided go on waiting.
-        there = [job for job in jobs if job.version is not None and not job.is_undecided]
-        deciding = partial(choose, ring, there, now, may_place=self.is_placing)
-        # One takes less than a millisecond, and a thousand half a second.
-        placings = deciding() if len(there) == 1 else await asyncio.to_thread(deciding)
-        written = await placements.write(session, placings)
-        self._kept.has_seen(written.seq)
+    async def _put_right(self, session: Session, find: Find) -> Done | None:
+        """Without the lock; None: somebody else has changed the map, or is about to."""
+        look = await find(session, self._kept.seen)
+        if look is None:
+            return NOTHING
+        ring = self._kept.caught_up(look.changes, look.at)
+        if ring is None:
+            # Read anew, it would be newer than what was seen of these jobs.
+            return None
+        failpoint.reach("before_placement_commit")
+        return await self._write(session, look, ring, seen=self._kept.seen)
+
+    async def _put_right_locked(self, session: Session, find: Find) -> Done:
+        look = await find(session, self._kept.seen)
+        if look is None:
+            return NOTHING
+        ring = self._kept.caught_up(look.changes, look.at)
+        ring = ring or await self._kept.read_anew(session, look.at)
+        done = await self._write(session, look, ring, seen=None)
+        assert done is not None  # noqa: S101 - who has the lock is not refused
+        gone = [job.job_id for job in look.jobs if job.version is None]
         if gone:
-            await placements.forget(session, [job.job_id for job in gone])
-        kept = [each for each in placings if each.job.job_id in written.job_ids]
+            await placements.forget(session, gone)
+        return done
+
+    async def _write(
+        self, session: Session, look: Look, ring: LoadRing, *, seen: int | None
+    ) -> Done | None:
+        # Those that are undecided go on waiting.
+        there = [job for job in look.jobs if job.version is not None and not job.is_undecided]
+        deciding = partial(choose, ring, there, look.at, may_place=self.is_placing)
+        # One takes less than a millisecond, and a thousand a second.
+        placings = deciding() if len(there) == 1 else await asyncio.to_thread(deciding)
+        first_at = min((each.next_beat_at for each in placings if each.next_beat_at), default=None)
+        is_soon = first_at is not None and first_at < look.at + clock.SOON
+        written = await placements.write(session, placings, seen=seen, wakes=is_soon)
+        self._kept.has_seen(written.seq)
         for each in placings:
             if each.job.job_id not in written.job_ids:
                 undo(ring, each)
-        return [each for each in (placed_from(each, ring, now) for each in kept) if each]
+        if not written.is_agreed:
+            return None
+        kept = [each for each in placings if each.job.job_id in written.job_ids]
+        placed = (placed_from(each, ring, look.at) for each in kept)
+        return Done(look.jobs, [each for each in placed if each is not None])
 
-    async def _tell(self, placed: Sequence[Placed]) -> None:
-        """Wake the nodes for what comes soon, and say what was placed where."""
-        if any(each.next_beat_at < each.at + clock.SOON for each in placed):
-            await clock.wake(self._database)
+    def _tell(self, placed: Sequence[Placed]) -> None:
+        """Say what was placed where."""
         for each in placed:
             self._metrics.count("new" if each.is_new else "reschedule")
             log.get_logger().info(
@@ -203,8 +241,8 @@ class Placement:
 
 
 def _after(after: int) -> Find:
-    async def find(session: Session) -> list[Standing]:
-        return await placements.unplaced(session, after=after, limit=CHUNK)
+    async def find(session: Session, seen: int) -> Look | None:
+        return await placements.unplaced(session, seen, after=after, limit=CHUNK)
 
     return find
 
@@ -217,14 +255,3 @@ def placed_from(placing: Placing, ring: LoadRing, now: datetime) -> Placed | Non
     place = (seconds_of(next_at) - ring.start_s) // SLOT_S
     load = int(ring.slot[place]) if place < len(ring.slot) else 0
     return Placed(job.uid, timetable, next_at, now, job.is_new, load)
-
-
-def is_as(job: Standing, expected: Footprint | None) -> bool:
-    """Whether the map still holds this of the job; what it costs may have been learned since."""
-    counted = job.counted
-    return (
-        counted is not None
-        and expected is not None
-        and (counted.interval_s, counted.phase_s, counted.timetable)
-        == (expected.interval_s, expected.phase_s, expected.timetable)
-    )

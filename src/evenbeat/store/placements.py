@@ -19,6 +19,9 @@ from evenbeat.store.statements import load
 SQL = load("placements")
 # Changes of the map that are kept: who has seen less reads the map anew.
 KEPT_CHANGES = 10_000
+# One by one they take a third of a millisecond each, and the whole map a fifth of a second: after
+# a rebalance of thousands it is read anew.
+MOST_CHANGES = 500
 PAGE = 5_000
 
 
@@ -67,10 +70,14 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Which jobs were written, and the change of the map by that; None: nothing in it changed."""
+    """Which jobs were written, and the change of the map by that; None: nothing in it changed.
+
+    `is_agreed`: the map was what the writer had seen, and nobody else was at it.
+    """
 
     job_ids: frozenset[int]
     seq: int | None
+    is_agreed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,19 @@ class Change:
     seq: int
     has_come: bool
     footprint: Footprint
+
+
+# What has changed since somebody looked, in its order; None: nobody can tell any more.
+Changes = Sequence[Change] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Jobs that are to be placed, and how the map has changed up to the same moment."""
+
+    jobs: Sequence[Standing]
+    changes: Changes
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +150,11 @@ async def counted(session: Session) -> Counted:
     return Counted(row["seq"], plain, apart)
 
 
-async def changes(session: Session, seen: int) -> list[Change] | None:
-    """What has changed since, in its order; None: nobody can tell any more.
-
-    The last change that was seen must still be there. It is not where too many have come since, nor
-    in a database that was put back to an earlier state.
-    """
-    rows = await session.fetch(SQL["changes"], seen=seen)
-    oldest, newest = rows[0]["oldest"] or 0, rows[0]["newest"] or 0
-    if newest == seen:
-        return []
-    if newest < seen or oldest > seen or not seen:
-        return None
-    return [Change(row["seq"], row["jobs"] > 0, footprint_from(row)) for row in rows]
+async def changes(session: Session, seen: int) -> Changes:
+    """What has changed since."""
+    row = await session.fetch_row(SQL["changes"], seen=seen, most=MOST_CHANGES)
+    assert row is not None  # noqa: S101 - aggregates always come
+    return changes_from(row, seen)
 
 
 async def mark(session: Session, job_ids: Collection[int], *, anew: bool) -> None:
@@ -151,20 +163,27 @@ async def mark(session: Session, job_ids: Collection[int], *, anew: bool) -> Non
         await session.execute(SQL["mark"], job_ids=sorted(job_ids), anew=anew)
 
 
+async def mark_over(session: Session, job_ids: Collection[int]) -> None:
+    """These jobs beat no more, as far as is known."""
+    await session.execute(SQL["mark_over"], job_ids=sorted(job_ids))
+
+
 async def is_any_unplaced(session: Session) -> bool:
     return await session.fetch_value(SQL["is_any_unplaced"])
 
 
-async def unplaced(session: Session, *, after: int, limit: int) -> list[Standing]:
-    """Jobs that are to be placed."""
-    rows = await session.fetch(SQL["unplaced"], after=after, limit=limit)
-    return list(map(standing_from, rows))
+async def unplaced(session: Session, seen: int, *, after: int, limit: int) -> Look | None:
+    """Jobs that are to be placed; None: there are none."""
+    given = {"seen": seen, "most": MOST_CHANGES}
+    rows = await session.fetch(SQL["unplaced"], after=after, limit=limit, **given)
+    return look_from(rows, seen)
 
 
-async def unplaced_of(session: Session, uids: Collection[UUID]) -> list[Standing]:
-    """Those of these jobs that are to be placed."""
-    rows = await session.fetch(SQL["unplaced_of"], uids=list(uids))
-    return list(map(standing_from, rows))
+async def unplaced_of(session: Session, seen: int, uids: Collection[UUID]) -> Look | None:
+    """Those of these jobs that are to be placed; None: none is."""
+    given = {"seen": seen, "most": MOST_CHANGES}
+    rows = await session.fetch(SQL["unplaced_of"], uids=list(uids), **given)
+    return look_from(rows, seen)
 
 
 async def standing_of(session: Session, job_ids: Collection[int]) -> list[Standing]:
@@ -172,17 +191,21 @@ async def standing_of(session: Session, job_ids: Collection[int]) -> list[Standi
     return list(map(standing_from, rows))
 
 
-async def write(session: Session, placings: Sequence[Placing]) -> Written:
-    """Write these, under the lock; one that has changed since it was read is left as it is."""
-    row = await session.fetch_row(SQL["write"], **arrays(placings))
+async def write(
+    session: Session, placings: Sequence[Placing], *, seen: int | None = None, wakes: bool = False
+) -> Written:
+    """Write these; one that has changed since it was read is left as it is.
+
+    Under the lock or, with what was `seen` of the map, all by itself.
+    """
+    row = await session.fetch_row(SQL["write"], **arrays(placings), seen=seen, wakes=wakes)
     assert row is not None  # noqa: S101 - a row always comes
-    return Written(frozenset(row["job_ids"]), row["seq"])
+    return Written(frozenset(row["job_ids"]), row["seq"], row["is_agreed"])
 
 
-async def forget(session: Session, job_ids: Collection[int]) -> Written:
+async def forget(session: Session, job_ids: Collection[int]) -> None:
     """Jobs that are gone altogether leave the map."""
-    seq = await session.fetch_value(SQL["forget"], job_ids=sorted(job_ids))
-    return Written(frozenset(job_ids), seq)
+    await session.execute(SQL["forget"], job_ids=sorted(job_ids))
 
 
 async def candidates(
@@ -244,6 +267,27 @@ def footprint_from(row: asyncpg.Record, timetable: str = "timetable") -> Footpri
     return Footprint(
         row["interval_s"], row["phase_s"], row["cost_s"], timetable_from(row[timetable])
     )
+
+
+def look_from(rows: Sequence[asyncpg.Record], seen: int) -> Look | None:
+    if not rows:
+        return None
+    first = rows[0]
+    return Look(list(map(standing_from, rows)), changes_from(first, seen), first["at"])
+
+
+def changes_from(row: asyncpg.Record, seen: int) -> Changes:
+    """None where too many have come since, and in a database that was put back to an earlier state:
+    the last change that was seen must still be there."""
+    oldest, newest = row["oldest"] or 0, row["newest"] or 0
+    if newest == seen:
+        return []
+    if newest < seen or oldest > seen or not seen or row["changes"] is None:
+        return None
+    return [
+        Change(seq, jobs > 0, Footprint(interval_s, phase_s, cost_s, timetable_from(text)))
+        for seq, jobs, interval_s, phase_s, cost_s, text in row["changes"]
+    ]
 
 
 def standing_from(row: asyncpg.Record) -> Standing:

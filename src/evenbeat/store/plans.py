@@ -13,11 +13,11 @@ from evenbeat.core.balance.model import Move, Reason, Score, Skipped
 from evenbeat.core.balance.record import KeptPlan, PlanSummary, Rebalances
 from evenbeat.core.errors import NotFound
 from evenbeat.store.database import Session
-from evenbeat.store.statements import load
+from evenbeat.store.statements import Statement, load
 
 SQL = load("plans")
-# So many rows are written in a tenth of the time that a statement may take.
-ROWS_AT_ONCE = 20_000
+# So many rows are written, or read, in a tenth of the time that a statement may take.
+ROWS_AT_ONCE = 5_000
 # What was only looked at is of no use after five minutes; what was done, people ask about later.
 PREVIEWS_FOR = timedelta(days=1)
 APPLIED_FOR = timedelta(days=90)
@@ -94,14 +94,24 @@ async def newest_change(session: Session) -> int:
 async def read(session: Session, row: asyncpg.Record | None, plan_id: UUID) -> KeptPlan:
     if row is None:
         raise NotFound(f"no plan {plan_id}; plans that were not applied are kept for a day")
-    moves = await session.fetch(SQL["moves"], plan_id=plan_id)
-    skips = await session.fetch(SQL["skips"], plan_id=plan_id)
+    moves = await all_rows(session, SQL["moves"], plan_id)
+    skips = await all_rows(session, SQL["skips"], plan_id)
     return KeptPlan(
         summary=summary_from(row),
-        moves=tuple(map(move_from, moves)),
+        moves=tuple(sorted(map(move_from, moves), key=lambda move: (move.old_next_at, move.job))),
         skipped=tuple(Skipped(skip["job_id"], Reason(skip["reason"])) for skip in skips),
         uids={each["job_id"]: each["job_uid"] for each in (*moves, *skips)},
     )
+
+
+async def all_rows(session: Session, statement: Statement, plan_id: UUID) -> list[asyncpg.Record]:
+    found: list[asyncpg.Record] = []
+    while True:
+        after = found[-1]["job_id"] if found else 0
+        rows = await session.fetch(statement, plan_id=plan_id, after=after, limit=ROWS_AT_ONCE)
+        found += rows
+        if len(rows) < ROWS_AT_ONCE:
+            return found
 
 
 async def page(session: Session, *, limit: int) -> list[PlanSummary]:

@@ -75,6 +75,12 @@ async def test_it_answers_the_same_in_every_mode(
     assert shown.pop("balancing") == mode
     expected.pop("balancing")
     assert shown == expected
+    for path in ("forecast", "rebalance/plans"):
+        answers = [await each.get(f"{SCHEDULER}/{path}") for each in (client, api)]
+        assert answers[0].status_code == 200, answers[0].text
+        assert answers[0].json() == answers[1].json()
+    # A node may look at the load between two requests.
+    assert (await client.get(f"{SCHEDULER}/score/history")).status_code == 200
 
 
 async def test_the_distribution_is_in_the_metrics(api: Client) -> None:

@@ -104,12 +104,16 @@ async def test_within_the_cooldown_of_an_hour_a_job_stays(
     assert "placement_cooldown" not in reasons.values()
 
 
-async def test_a_restart_does_not_begin_the_cooldown(
+async def test_a_restart_neither_begins_the_cooldown_nor_ends_it(
     herd: list[Json], start: Callable[..., Process], client: Client
 ) -> None:
     fresh = start("server")
     again = Client(await fresh.ready(), client.http.headers["authorization"].partition(" ")[2])
     assert (await again.preview())["would_move"] == HERD - 1
+    # When a job was placed is stored, and not what the process that did it remembers.
+    moved = {move["job_id"] for move in (await client.rebalance())["moved"]}
+    reasons = {each["job_id"]: each["reason"] for each in (await again.preview())["skipped"]}
+    assert {job for job, reason in reasons.items() if reason == "placement_cooldown"} == moved
     await again.http.aclose()
     fresh.kill()
 
@@ -147,10 +151,17 @@ async def test_one_time_jobs_are_neither_moved_nor_skipped(
     assert once["id"] not in {each["job_id"] for each in done["moved"] + done["skipped"]}
 
 
-async def test_jobs_that_may_not_move_stay_and_say_so(client: Client, herd: list[Json]) -> None:
-    pinned = await client.create(kind="works", payload={}, schedule="daily 03:30")
+async def test_jobs_that_may_not_move_stay_and_say_so(
+    client: Client, herd: list[Json], clock: Clock
+) -> None:
+    daily = await client.create(kind="works", payload={}, schedule="daily 03:30")
+    alone = await client.works(24 * 60, balance=False)
+    stays = await client.next_runs([daily, alone])
+    assert stays[alone["id"]] == clock.now + timedelta(days=1), "where its schedule puts it"
     done = await client.rebalance()
-    assert {each["job_id"]: each["reason"] for each in done["skipped"]} == {pinned["id"]: "pinned"}
+    reasons = {each["job_id"]: each["reason"] for each in done["skipped"]}
+    assert reasons == {daily["id"]: "pinned", alone["id"]: "pinned"}
+    assert await client.next_runs([daily, alone]) == stays
 
 
 async def test_a_budget_limits_the_moves(client: Client, herd: list[Json]) -> None:

@@ -18,11 +18,12 @@ create table evenbeat.placement (
     run_number integer
 );
 
--- Holds nothing: locked by whoever writes the map. An advisory lock could be held by anybody who is
--- connected, SQL functions included; to lock a table takes a right to it.
+-- One row, locked by whoever writes the map. An advisory lock could be held by anybody who is
+-- connected, SQL functions included; to lock a row takes a right to its table.
 create table evenbeat.placing (
-    nothing boolean check (nothing is null)
+    is_it boolean primary key default true check (is_it)
 );
+insert into evenbeat.placing default values;
 
 create table evenbeat.load_delta (
     seq bigint generated always as identity primary key,

@@ -40,7 +40,7 @@ and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
 -- name: lock
 -- Of the transaction, so that it works behind a pooler. All who write the map hold it, and nobody
 -- else can: an advisory lock would be open to every SQL function.
-lock table evenbeat.placing in exclusive mode;
+select from evenbeat.placing for update;
 
 -- name: counted
 -- The whole map, and the newest change in it: in one row, so that it is of one moment, and as
@@ -77,16 +77,31 @@ from (
     ) as alike
 ) as apart;
 
+-- fragment: news
+-- What has changed since :seen and which changes are kept. Not where there are many: reading them
+-- takes longer than reading the whole map.
+    select
+        kept.oldest, kept.newest,
+        case
+            when kept.newest - :seen::bigint <= :most::bigint then (
+                select
+                    jsonb_agg(
+                        jsonb_build_array(
+                            load_delta.seq, load_delta.jobs, load_delta.interval_s,
+                            load_delta.phase_s, load_delta.cost_s, load_delta.timetable::text
+                        )
+                        order by load_delta.seq
+                    )
+                from evenbeat.load_delta
+                where load_delta.seq > :seen
+            )
+        end as changes
+    from (
+        select min(load_delta.seq) as oldest, max(load_delta.seq) as newest from evenbeat.load_delta
+    ) as kept
+
 -- name: changes
--- What has changed since :seen, and which changes are kept, told even where there is no newer one.
-select
-    kept.oldest, kept.newest, load_delta.seq, load_delta.jobs, load_delta.interval_s,
-    load_delta.phase_s, load_delta.cost_s, load_delta.timetable::text as timetable
-from (
-    select min(load_delta.seq) as oldest, max(load_delta.seq) as newest from evenbeat.load_delta
-) as kept
-left join evenbeat.load_delta on load_delta.seq > :seen
-order by load_delta.seq;
+:news;
 
 -- name: mark
 -- These jobs are to be placed, anew with :anew; an owed beat, or one in hand, is still to count.
@@ -101,17 +116,36 @@ where pulse.id = any (:job_ids::bigint[])
 order by pulse.id
 on conflict (job_id) do update set beat_count = excluded.beat_count;
 
+-- name: mark_over
+-- Those of these jobs that are still in the map may be there for nothing. One that somebody has
+-- taken up again meanwhile keeps its mark.
+insert into evenbeat.unplaced (job_id, beat_count)
+select placement.job_id, -1
+from evenbeat.placement
+where placement.job_id = any (:job_ids::bigint[])
+order by placement.job_id
+on conflict (job_id) do nothing;
+
 -- name: is_any_unplaced
 select exists (select from evenbeat.unplaced);
+
+-- fragment: looked
+-- A job that is to be placed and, for the ring to be that of the same moment, with the first one
+-- all that has changed since.
+    :standing, :now as at, news.oldest, news.newest,
+    case when row_number() over (order by unplaced.job_id) = 1 then news.changes end as changes
 
 -- name: unplaced
 -- Those that wait longest, more or less: ids grow with time.
 select
-    :standing
+    :looked
 from evenbeat.unplaced
 left join evenbeat.job on job.id = unplaced.job_id
 left join evenbeat.pulse on pulse.id = unplaced.job_id
 left join evenbeat.placement on placement.job_id = unplaced.job_id
+cross join (
+    :news
+) as news
 where unplaced.job_id > :after
 order by unplaced.job_id
 limit :limit;
@@ -119,11 +153,14 @@ limit :limit;
 -- name: unplaced_of
 -- Those of these jobs that are to be placed.
 select
-    :standing
+    :looked
 from evenbeat.job
 join evenbeat.unplaced on unplaced.job_id = job.id
 join evenbeat.pulse on pulse.id = job.id
 left join evenbeat.placement on placement.job_id = job.id
+cross join (
+    :news
+) as news
 where job.uid = any (:uids::uuid[])
 order by job.id;
 
@@ -133,7 +170,21 @@ order by job.id;
 -- that somebody holds, is left for the next time; those that were written come back.
 -- A new plan, as by an edit: a run in hand will not write the beat that follows from the old one,
 -- and nodes read the timetable anew.
-with asked as materialized (
+-- Who does not hold the lock says what it has :seen, and gets it here: nothing is written where
+-- somebody else has it, or where the map has changed since. That is asked of the sequence, which is
+-- as it is now: what this statement sees of tables is older than the lock. A change that was
+-- undone counts too, which costs no more than asking again with the lock.
+-- With :wakes the nodes hear of it at its commit. Those who place go one after the other anyway.
+with locked as materialized (
+    select from evenbeat.placing for update skip locked
+),
+agreed as materialized (
+    select coalesce(
+        :seen::bigint = coalesce(pg_sequence_last_value('evenbeat.load_delta_seq_seq'), 0), true
+    ) as is_so
+    from locked
+),
+asked as materialized (
     select
         given.job_id, given.version, given.plan_version, given.state, given.wanted, given.token,
         given.cursor_at, given.interval_s, given.phase_s, given.cost_s, given.apart::jsonb,
@@ -147,6 +198,7 @@ with asked as materialized (
         job_id, version, plan_version, state, wanted, token, cursor_at, interval_s, phase_s,
         cost_s, apart, timetable, next_beat_at
     )
+    where (select agreed.is_so from agreed)
 ),
 held as materialized (
     select
@@ -230,8 +282,12 @@ done as (
     where unplaced.job_id = held.job_id
 )
 select
+    coalesce((select agreed.is_so from agreed), false) as is_agreed,
     array(select held.job_id from held) as job_ids,
-    (select max(told.seq) from told) as seq;
+    (select max(told.seq) from told) as seq,
+    case
+        when :wakes::boolean and exists (select from held) then pg_notify('evenbeat_wake', '')::text
+    end;
 
 -- name: forget
 -- Jobs that are gone altogether leave the map.
@@ -245,16 +301,11 @@ with gone as (
 done as (
     delete from evenbeat.unplaced
     where unplaced.job_id = any (:job_ids::bigint[])
-),
-told as (
-    insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
-    select gone.job_id, -1, gone.interval_s, gone.phase_s, gone.cost_s, gone.timetable
-    from gone
-    order by gone.job_id
-    returning load_delta.seq
 )
-select max(told.seq) as seq
-from told;
+insert into evenbeat.load_delta (job_id, jobs, interval_s, phase_s, cost_s, timetable)
+select gone.job_id, -1, gone.interval_s, gone.phase_s, gone.cost_s, gone.timetable
+from gone
+order by gone.job_id;
 
 -- fragment: candidate
 -- Instants are compared as they are written, which sorts them: one that nobody can read stops nothing.

@@ -64,18 +64,23 @@ select coalesce(max(load_delta.seq), 0)
 from evenbeat.load_delta;
 
 -- name: moves
+-- A page of them: a hundred thousand rows at once take longer than a statement may.
 select
     move.job_id, move.job_uid, move.old_phase_s, move.new_phase_s, move.old_next_at,
     move.new_next_at, move.effective_from
 from evenbeat.rebalance_move as move
 where move.plan_id = :plan_id
-order by move.old_next_at, move.job_id;
+  and move.job_id > :after
+order by move.job_id
+limit :limit;
 
 -- name: skips
 select skip.job_id, skip.job_uid, skip.reason
 from evenbeat.rebalance_skip as skip
 where skip.plan_id = :plan_id
-order by skip.job_id;
+  and skip.job_id > :after
+order by skip.job_id
+limit :limit;
 
 -- name: page
 -- Newest first.

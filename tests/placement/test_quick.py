@@ -1,0 +1,88 @@
+"""What placing one job costs, and that it costs more rather than go wrong where others place."""
+
+import asyncio
+from collections.abc import Awaitable, Collection
+from uuid import UUID
+
+import pytest
+from asyncpg.connection import LoggedQuery
+
+from evenbeat.store import placements
+from evenbeat.store.database import Session
+from evenbeat.store.placements import Look
+from tests.conftest import START
+from tests.placement.yard import Yard, beat_of, open_yard, timed
+from tests.support.waiting import eventually
+
+INSERT_LOOK_AND_WRITE = 3
+WAITING = "select 1 from pg_locks where not granted"
+
+
+async def cost(yard: Yard, meanwhile: Awaitable[object] | None = None) -> int:
+    """How many statements it takes to add another job; a clock that is set is asked besides."""
+    jobs = yard.jobs
+    await jobs.add(timed())
+    if meanwhile is not None:
+        await meanwhile
+    asked: list[str] = []
+
+    def note(record: LoggedQuery) -> None:
+        if record.query != "select evenbeat_clock.now()":
+            asked.append(record.query)
+
+    async with yard.database.connection() as connection:
+        connection.add_query_logger(note)
+    await jobs.add(timed())
+    async with yard.database.connection() as connection:
+        connection.remove_query_logger(note)
+    return len(asked)
+
+
+async def test_a_job_is_placed_by_two_statements(yard: Yard) -> None:
+    assert await cost(yard) == INSERT_LOOK_AND_WRITE
+    assert await yard.count() == 2
+
+
+async def test_what_others_have_placed_comes_along(yard: Yard) -> None:
+    other = await open_yard(yard.database)
+    assert await cost(yard, other.make()) == INSERT_LOOK_AND_WRITE
+    assert await yard.count() == 3
+
+
+async def test_a_change_that_was_undone_costs_a_lock_once(yard: Yard) -> None:
+    undone = yard.fetch("select nextval('evenbeat.load_delta_seq_seq')")
+    assert await cost(yard, undone) > INSERT_LOOK_AND_WRITE
+    assert await cost(yard) == INSERT_LOOK_AND_WRITE
+    assert await yard.count() == 4
+
+
+async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await yard.make()
+    look, others = placements.unplaced_of, [await open_yard(yard.database)]
+
+    async def slowly(session: Session, seen: int, uids: Collection[UUID]) -> Look | None:
+        seen_first = await look(session, seen, uids)
+        while others:
+            await others.pop().make()
+        return seen_first
+
+    monkeypatch.setattr(placements, "unplaced_of", slowly)
+    job = await yard.make()
+    assert await yard.look(job) == job
+    assert await yard.placed_at(job) == START
+    assert max((await yard.true_ring()).slot) == 1
+    assert await yard.count() == 3
+
+
+async def test_where_another_is_about_to_place_a_job_waits_for_it(yard: Yard) -> None:
+    await yard.make()
+    async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
+        await placements.lock(session)
+        adding = both.create_task(yard.make())
+        await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
+        assert await yard.value("select count(*) from evenbeat.placement") == 1
+    job = adding.result()
+    assert (await yard.placed_at(job), beat_of(await yard.look(job))) == (START, beat_of(job))
+    assert await yard.count() == 2
