@@ -50,6 +50,9 @@ async def run(claimed: Claimed, context: RunContext, registry: Registry) -> Outc
     except BaseException as error:
         # sys.exit() in a handler ends its run, not the node.
         return failure(error, context.used_secrets)
+    finally:
+        # Whoever sees the end of a run sees all that it said.
+        await context.write_log()
 
 
 def is_being_cancelled() -> bool:
