@@ -113,10 +113,12 @@ def interval_scheduler(
 
 def take_in(wish: Wish) -> None:
     candidates = list(wish.candidates)
-    report = with_app(lambda eb: eb.intake.look(candidates), find=find_app)
+    report, warnings = with_app(lambda eb: look(eb, candidates), find=find_app)
     is_json = wish.output is show.Format.JSON
     if not is_json:
         tell(report, wish.head)
+        for warning in warnings:
+            typer.echo(f"\n{warning} Until then these jobs wait.")
     new = len(report.of(Fate.NEW))
     # A program cannot be asked: it says --yes.
     is_wanted = new > 0 and not wish.dry_run and (wish.yes or not is_json)
@@ -124,12 +126,19 @@ def take_in(wish: Wish) -> None:
         typer.confirm(f"Add {new} new job{'s'[: new != 1]}?", abort=True, err=True)
     written = with_app(lambda eb: write(eb, report), find=find_app) if is_wanted else 0
     if is_json:
-        show.json(as_object(report, wish.head) | {"written": written})
+        show.json(as_object(report, wish.head) | {"warnings": warnings, "written": written})
     else:
         added = f"Added {written} job{'s'[: written != 1]}."
         typer.echo(added if written else "Nothing was written.")
     if report.of(Fate.REFUSED):
         raise typer.Exit(1)
+
+
+async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, list[str]]:
+    """What would become of each, and which of their kinds nobody serves."""
+    report = await eb.intake.look(candidates)
+    kinds = [each.definition.kind for each in candidates if each.definition]
+    return report, await eb.nodes.warnings(kinds)
 
 
 async def write(eb: Evenbeat, report: Report) -> int:

@@ -1,7 +1,7 @@
 """`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -72,21 +72,28 @@ def add(
         raise typer.BadParameter("goes without --put", param_hint="--dry-run")
     with written.told_by_field():
         job_in = JobIn.model_validate(written.fields_of(found) | options)
-    job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
+    job, now, warnings = with_app(
+        lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app
+    )
     if output is show.Format.JSON:
-        show.json(JobOut.from_core(job, now).model_dump(mode="json") | {"dry_run": dry_run})
+        shown = JobOut.from_core(job, now)
+        shown.warnings += warnings
+        show.json(shown.model_dump(mode="json") | {"dry_run": dry_run})
     else:
-        tell_added(job, now, dry_run=dry_run)
+        tell_added(job, now, warnings, dry_run=dry_run)
 
 
-async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
+async def add_one(
+    eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool
+) -> tuple[Job, datetime, list[str]]:
+    """The job, when it was added, and what is to be told of its kind."""
+    asked = job_in.to_core()
+    warnings = await eb.nodes.warnings([asked.kind])
     if put:
-        return await eb.jobs.put(job_in.to_core(), by=me()), await eb.now()
+        return await eb.jobs.put(asked, by=me()), await eb.now(), warnings
     async with undone(eb, dry_run) as connection:
-        job = await eb.jobs.add(
-            job_in.to_core(), dedupe_key=job_in.dedupe_key, connection=connection, by=me()
-        )
-    return job, await eb.now()
+        job = await eb.jobs.add(asked, dedupe_key=job_in.dedupe_key, connection=connection, by=me())
+    return job, await eb.now(), warnings
 
 
 def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.Format) -> None:
@@ -123,7 +130,7 @@ async def undone(eb: Evenbeat, dry_run: bool) -> AsyncGenerator[Any]:
             await transaction.rollback()
 
 
-def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
+def tell_added(job: Job, now: datetime, warnings: Sequence[str] = (), *, dry_run: bool) -> None:
     name, words = job.definition.name or job.uid, job.definition.timetable.describe()
     if dry_run:
         what = f"Would add {name}"
@@ -133,7 +140,7 @@ def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
         what = f"There is {name} ({job.uid})"
     typer.echo(f"{what}: {words}.")
     typer.echo(f"Next run: {show.moment(job.pulse.due_at, now) or 'none'}")
-    for warning in JobOut.from_core(job, now).warnings:
+    for warning in [*JobOut.from_core(job, now).warnings, *warnings]:
         typer.echo(f"Warning: {warning}", err=True)
 
 

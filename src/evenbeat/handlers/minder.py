@@ -186,7 +186,11 @@ class Minder:
         """Ask the program to end, and then make all of it end: nobody is left over."""
         # It may have ended by itself, and only those in the background are left.
         self._is_stopped = self._status is None
+        # Its group at one stroke; whoever has left that is asked one by one.
         send(signal.SIGTERM, -self._pid)
+        for pid in descendants(os.getpid()):
+            if group_of(pid) != self._pid:
+                send(signal.SIGTERM, pid)
         until = time.monotonic() + self._grace
         while self._has_children and time.monotonic() < until:
             self._wait(until - time.monotonic())
@@ -287,6 +291,13 @@ def descendants(root: int) -> list[int]:
         found += mine
         waiting += mine
     return found
+
+
+def group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def parent_of(name: str) -> int:

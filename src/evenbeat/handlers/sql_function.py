@@ -131,6 +131,8 @@ class Call:
         async with self._login.transaction(limits, self._hear) as session:
             answer = await sql_functions.call(session, payload["function"], arguments)
             outcome = outcome_of(answer, context.used_secrets)
+            # Whoever sees the end of the run, which comes with the commit, sees what it said.
+            await context.write_log()
             now = await self._watch.now()
             duration = timedelta(seconds=time.monotonic() - self._began)
             settled = Settled(context.claimed, settle(context.claimed, outcome, now), duration)

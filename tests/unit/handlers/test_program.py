@@ -1,7 +1,6 @@
 """The kind program, with real processes: what it takes, what comes of it, and who is left."""
 
 import asyncio
-import contextlib
 import os
 import pwd
 import signal
@@ -28,6 +27,7 @@ from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Function
 from evenbeat.handlers.program import Program
 from evenbeat.handlers.sql_function import SqlFunction
+from tests.support.offspring import is_alive, pids_in
 from tests.support.waiting import PATIENCE, eventually
 from tests.unit.lifecycle.given import claimed
 
@@ -95,23 +95,6 @@ def run(desk: Desk) -> Runs:
         return Running(desk, {"command": command} | more, timedelta(seconds=grace))
 
     return run
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie is not: nobody has taken leave of it yet, as in containers without an init."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
-async def pids_in(file: Path, count: int) -> list[int]:
-    """The processes that have written their numbers there."""
-
-    def look() -> list[int]:
-        words = file.read_text().split() if file.exists() else []
-        return [int(word) for word in words] if len(words) == count else []
-
-    return await eventually(look, f"{count} processes")
 
 
 # --- what it takes -----------------------------------------------------------------------------
@@ -290,7 +273,7 @@ async def test_a_user_that_cannot_be_is_told_and_not_tried_again(
 
 async def test_no_amount_of_output_holds_it_up_or_is_kept(run: Runs, desk: Desk) -> None:
     command = (
-        "yes 'a line of some length' | head -c 100000000; yes err | head -c 1000000 >&2; echo bye"
+        "yes err | head -c 1000000 >&2; yes 'a line of some length' | head -c 100000000; echo bye"
     )
     ended = await run(command)
     assert isinstance(ended, Done)

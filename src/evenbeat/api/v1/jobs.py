@@ -40,10 +40,12 @@ async def made(job: Job, asked: Definition, app: Evenbeat, response: Response) -
 
 
 async def warned(job: Job, asked: Definition, app: Evenbeat, now: datetime) -> JobOut:
-    """The job, and a warning for each limit it states that its group does not have."""
+    """The job, a warning for each limit it states that its group does not have, and one if it waits
+    for a node that nobody has started."""
     shown, group = JobOut.from_core(job, now), job.definition.group
     if group is not None and asked.group is not None:
         shown.warnings += await app.groups.warnings(replace(asked.group, key=group.key))
+    shown.warnings += await app.nodes.warnings([job.definition.kind])
     return shown
 
 
