@@ -129,6 +129,24 @@ async def test_letters_are_requeued_and_discarded_by_what_they_have_in_common(
     assert [each["done"] for each in json.loads(gone)] == ["discard"]
 
 
+@pytest.mark.parametrize("action", ["requeue", "discard"])
+async def test_letters_that_somebody_has_seen_are_chosen_like_others(
+    desk: Desk, letter: str, call: Call, action: str
+) -> None:
+    seen, none, listed, no_owner, done, over = call(
+        ("dlq", "ack", "--job", "bad", "--owner", "ops", "--yes", *JSON),
+        ("dlq", action, "--job", "bad", "--state", "open", "--yes", *JSON),
+        ("dlq", "list", "--owned-by", "ops", "--state", "open", "--state", "acknowledged", *JSON),
+        ("dlq", "list", "--owned-by", "dev", *JSON),
+        ("dlq", action, "--owned-by", "ops", "--kind", "echo", "--yes", *JSON),
+        ("dlq", action, "--job", "bad", "--yes", *JSON),
+    )
+    assert json.loads(seen) == [{"id": letter, "done": "acknowledge"}]
+    assert [each["id"] for each in json.loads(listed)] == [letter]
+    assert json.loads(done) == [{"id": letter, "done": action}]
+    assert [json.loads(each) for each in (none, no_owner, over)] == [[], [], []]
+
+
 async def test_nothing_is_done_to_letters_that_nobody_named(
     desk: Desk, evenbeat: Command, refuses: Callable[..., str]
 ) -> None:

@@ -1,5 +1,6 @@
 """`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from evenbeat.cli.options import DataDir, DryRun, Yes
 from evenbeat.cli.written import read_json
 from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
+    ALLOWED,
     DeadLetter,
     LetterAction,
     LetterFilter,
@@ -29,12 +31,29 @@ LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.
 Ids = Annotated[list[UUID] | None, typer.Argument(help="Letters; or choose them by options.")]
 JobName = Annotated[str | None, typer.Option("--job", help="Of the job of this name.")]
 Kind = Annotated[str | None, typer.Option(help="Of jobs of this kind.")]
+GroupKey = Annotated[str | None, typer.Option("--group", help="Of jobs of this group.")]
+OwnedBy = Annotated[str | None, typer.Option(help="Those that this owner sees to.")]
 Signature = Annotated[str | None, typer.Option(help="As `evenbeat dlq groups` shows it.")]
-State = Annotated[LetterState | None, typer.Option(help="In this state.")]
+States = Annotated[
+    list[LetterState] | None, typer.Option("--state", help="In this state; give it again for more.")
+]
+StatesToActOn = Annotated[
+    list[LetterState] | None,
+    typer.Option("--state", help="Only in this state; unset: in each that allows it."),
+]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
 NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
 Owner = Annotated[str | None, typer.Option(help="Who sees to it.")]
 
+# Options that say what letters have in common, and the conditions that they stand for.
+CONDITIONS = {
+    "job": "job_name",
+    "kind": "kind",
+    "group": "group",
+    "signature": "signature",
+    "owned_by": "owner",
+}
+OPTIONS = [f"--{name.replace('_', '-')}" for name in (*CONDITIONS, "state")]
 COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
 GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
 
@@ -43,14 +62,16 @@ GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "las
 def list_letters(
     job: JobName = None,
     kind: Kind = None,
+    group: GroupKey = None,
     signature: Signature = None,
-    state: State = None,
+    owned_by: OwnedBy = None,
+    state: States = None,
     limit: Limit = 50,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """List dead letters, those that nobody has acknowledged first."""
-    chosen = chosen_by(None, job, kind, signature, state)
+    chosen = chosen_by(locals())
     page = with_app(lambda eb: eb.dead_letters.page(chosen, limit=limit), data_dir)
     show.rows(COLUMNS, [row_of(letter) for letter in page.letters], output)
 
@@ -59,13 +80,15 @@ def list_letters(
 def list_groups(
     job: JobName = None,
     kind: Kind = None,
-    state: State = None,
+    group: GroupKey = None,
+    owned_by: OwnedBy = None,
+    state: States = None,
     limit: Limit = 50,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """List what went wrong, with how often and how long it has."""
-    chosen = chosen_by(None, job, kind, None, state)
+    chosen = chosen_by(locals())
     page = with_app(lambda eb: eb.dead_letters.grouped(chosen, limit=limit), data_dir)
     rows = [[getattr(group, column) for column in GROUP_COLUMNS] for group in page.groups]
     show.rows(GROUP_COLUMNS, rows, output)
@@ -99,7 +122,10 @@ def ack(
     ids: Ids = None,
     job: JobName = None,
     kind: Kind = None,
+    group: GroupKey = None,
     signature: Signature = None,
+    owned_by: OwnedBy = None,
+    state: StatesToActOn = None,
     note: NoteText = None,
     owner: Owner = None,
     dry_run: DryRun = False,
@@ -108,7 +134,7 @@ def ack(
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Say that you have seen these dead letters; asks first, unless you name them."""
-    chosen = chosen_to_act(ids, job, kind, signature)
+    chosen = chosen_for(LetterAction.ACKNOWLEDGE, locals())
     fulfil(
         Wish(LetterAction.ACKNOWLEDGE, chosen, Remark(note, owner), dry_run, yes), data_dir, output
     )
@@ -119,7 +145,10 @@ def requeue(
     ids: Ids = None,
     job: JobName = None,
     kind: Kind = None,
+    group: GroupKey = None,
     signature: Signature = None,
+    owned_by: OwnedBy = None,
+    state: StatesToActOn = None,
     payload: Annotated[
         str | None,
         typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
@@ -135,10 +164,10 @@ def requeue(
     Asks first, unless you name them.
     """
     if payload is None:
-        chosen = chosen_to_act(ids, job, kind, signature)
+        chosen = chosen_for(LetterAction.REQUEUE, locals())
         fulfil(Wish(LetterAction.REQUEUE, chosen, Remark(note), dry_run, yes), data_dir, output)
         return
-    if ids is None or len(ids) != 1 or dry_run or any((job, kind, signature)):
+    if ids is None or len(ids) != 1 or dry_run or is_matching(locals()):
         raise InvalidInput("--payload", "goes with one letter, and with nothing but a note")
     letter_id, given = run_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
@@ -153,7 +182,10 @@ def discard(
     ids: Ids = None,
     job: JobName = None,
     kind: Kind = None,
+    group: GroupKey = None,
     signature: Signature = None,
+    owned_by: OwnedBy = None,
+    state: StatesToActOn = None,
     note: NoteText = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -161,7 +193,7 @@ def discard(
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Do nothing more about these dead letters, for good; asks first."""
-    chosen = chosen_to_act(ids, job, kind, signature)
+    chosen = chosen_for(LetterAction.DISCARD, locals())
     fulfil(Wish(LetterAction.DISCARD, chosen, Remark(note), dry_run, yes), data_dir, output)
 
 
@@ -221,32 +253,28 @@ def outcome_of(tally: LetterTally) -> list[tuple[Any, str]]:
     ]
 
 
-def chosen_to_act(
-    ids: list[UUID] | None, job: str | None, kind: str | None, signature: str | None
-) -> LetterFilter:
-    """Those that are named; or of those that match, the ones that nobody has acknowledged."""
-    if ids:
-        if any((job, kind, signature)):
+def chosen_for(action: LetterAction, given: Mapping[str, Any]) -> LetterFilter:
+    """Those that are named; or of those that match, the ones that allow the action."""
+    if given["ids"]:
+        if is_matching(given):
             raise InvalidInput("letters", "name them, or choose them by options: not both")
-        return chosen_by(ids, job, kind, signature, None)
-    if not any((job, kind, signature)):
-        raise InvalidInput("letters", "name them, or choose them by --job, --kind or --signature")
-    return chosen_by(None, job, kind, signature, LetterState.OPEN)
+        return LetterFilter(ids=frozenset(map(run_id, given["ids"])))
+    if not is_matching(given):
+        raise InvalidInput("letters", f"name them, or choose them by {', '.join(OPTIONS)}")
+    allowing = [state for state, allowed in ALLOWED.items() if action in allowed]
+    return chosen_by({**given, "state": given["state"] or allowing})
 
 
-def chosen_by(
-    ids: list[UUID] | None,
-    job: str | None,
-    kind: str | None,
-    signature: str | None,
-    state: LetterState | None,
-) -> LetterFilter:
+def is_matching(given: Mapping[str, Any]) -> bool:
+    """Whether letters are chosen by what they have in common."""
+    return any(given.get(name) for name in (*CONDITIONS, "state"))
+
+
+def chosen_by(given: Mapping[str, Any]) -> LetterFilter:
+    """By the options of a command, under their names."""
+    states = frozenset(given["state"]) if given["state"] else None
     return LetterFilter(
-        ids=frozenset(map(run_id, ids)) if ids else None,
-        states=None if state is None else frozenset([state]),
-        job_name=job,
-        kind=kind,
-        signature=signature,
+        states=states, **{field: given.get(name) for name, field in CONDITIONS.items()}
     )
 
 
