@@ -212,3 +212,19 @@ async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -
     assert (words["jobs active"], words["runs failed"], words["dead letters"]) == ("2", "0", "0")
     days = json.loads(by_day)
     assert [(day["day"], day["failed"]) for day in days] == [("2029-12-31", 0), ("2030-01-01", 1)]
+
+
+async def test_statistics_of_one_job_are_shown_at_once_and_by_day(
+    desk: Desk, letter: str, call: Call
+) -> None:
+    at_once, table, by_day = call(
+        ("stats", "--job", "bad", *JSON),
+        ("stats", "--job", "bad"),
+        ("stats", "--job", "bad", "--days", "2", *JSON),
+    )
+    facts = json.loads(at_once)
+    assert (facts["failed_runs"], facts["success_rate"]) == (1, 0)
+    assert facts["dead_letters"] == {"total": 1, "unacknowledged": 1}
+    words = {" ".join(line.split()[:-1]): line.split()[-1] for line in table.splitlines()}
+    assert (words["failed runs"], words["dead letters not acknowledged"]) == ("1", "1")
+    assert [day["day"] for day in json.loads(by_day)] == ["2029-12-31", "2030-01-01"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evenbeat.core.handler import RunContext
-from evenbeat.core.model import Run
+from evenbeat.core.model import Run, RunState
 from evenbeat.core.outcome import DONE
 from evenbeat.core.run_log import MOST_LINES, NO_MORE, LogLine
 from evenbeat.engine import scribe
@@ -15,6 +15,7 @@ from evenbeat.store import runs
 from evenbeat.store.database import Database
 from tests.engine.workshop import Does, DoesAtOnce, Workshop
 from tests.support.cutting_proxy import cutting_proxy
+from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}
 
@@ -101,3 +102,26 @@ async def test_lines_that_could_not_be_written_are_written_afterwards(workshop: 
     assert [message for _, message in await said(workshop, run)] == [
         f"mark {number}" for number in range(4)
     ]
+
+
+async def test_a_run_that_has_ended_stays_so_while_its_lines_are_written(
+    workshop: Workshop, other_session: Any
+) -> None:
+    waiting = (
+        "select count(*) from pg_locks"
+        " where relation = 'evenbeat.run_log'::regclass and not granted"
+    )
+
+    def work(context: RunContext) -> str:
+        context.log("nearly there")
+        return "done"
+
+    async with workshop.node(Called("work", work)):
+        async with other_session.transaction():
+            await other_session.execute("lock table evenbeat.run_log in access exclusive mode")
+            job = await workshop.add(policy=ONCE)
+            await eventually(lambda: workshop.value(waiting), "a line that waits")
+            await workshop.cancel(job)
+            run = await workshop.closed(job)
+        assert (run.state, run.result) == (RunState.COMPLETED, "done")
+        await eventually(lambda: said(workshop, run), "the line")

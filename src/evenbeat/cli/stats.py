@@ -1,4 +1,4 @@
-"""`evenbeat stats`: what jobs and runs come to, of everything, a kind or a group, and by day."""
+"""`evenbeat stats`: what runs come to, of everything, a job, a kind or a group, and by day."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -7,9 +7,10 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli import show
+from evenbeat.cli.completion import complete_jobs
 from evenbeat.cli.opened import with_app
 from evenbeat.cli.options import DataDir
-from evenbeat.core.statistics import Day, Overview, RunCounts, Scope
+from evenbeat.core.statistics import Day, Overview, RunCounts, Scope, Statistics
 
 DAY_COLUMNS = (
     *("day", "completed", "failed", "cancelled", "skipped", "retried"),
@@ -18,6 +19,10 @@ DAY_COLUMNS = (
 
 
 def stats(
+    job: Annotated[
+        str | None,
+        typer.Option(help="Of the job of this name or id.", autocompletion=complete_jobs),
+    ] = None,
     kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None,
     group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None,
     days: Annotated[
@@ -27,10 +32,14 @@ def stats(
     output: show.Output = show.Format.TABLE,
 ) -> None:
     """Show jobs by status, runs by outcome, the success rate and dead letters."""
+    if job is not None:
+        if kind or group:
+            raise typer.BadParameter("goes without --kind and --group", param_hint="--job")
+        tell_job(job, days, data_dir, output)
+        return
     scope = Scope(kind=kind, group=group)
     if days is not None:
-        trend = with_app(lambda eb: eb.statistics.trend(days, scope), data_dir)
-        show.rows(DAY_COLUMNS, [row_of(day) for day in trend], output)
+        tell_days(with_app(lambda eb: eb.statistics.trend(days, scope), data_dir), output)
         return
 
     async def work(eb: Evenbeat) -> Overview:
@@ -48,6 +57,37 @@ def stats(
         ("dead letters not acknowledged", overview.open_dead_letters),
     ]
     show.rows(("what", "value"), rows, output)
+
+
+def tell_job(name: str, days: int | None, data_dir: str | None, output: show.Format) -> None:
+    async def work(eb: Evenbeat) -> Statistics | list[Day]:
+        uid = (await eb.jobs.find(name)).uid
+        if days is not None:
+            return await eb.statistics.trend_of_job(uid, days)
+        return await eb.statistics.of_job(uid)
+
+    found = with_app(work, data_dir)
+    if isinstance(found, list):
+        tell_days(found, output)
+        return
+    # Loaded here: it takes a while, and the other commands need none of it.
+    from evenbeat.api.v1.wire.statistics import JobStatsOut
+
+    facts = JobStatsOut.from_core(found).model_dump(mode="json")
+    if output is show.Format.JSON:
+        show.json(facts)
+        return
+    letters = facts.pop("dead_letters")
+    rows = [(name.replace("_", " "), value) for name, value in facts.items()]
+    rows += [
+        ("dead letters", letters["total"]),
+        ("dead letters not acknowledged", letters["unacknowledged"]),
+    ]
+    show.rows(("what", "value"), rows, output)
+
+
+def tell_days(trend: list[Day], output: show.Format) -> None:
+    show.rows(DAY_COLUMNS, [row_of(day) for day in trend], output)
 
 
 def as_object(overview: Overview) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from evenbeat.store import run_logs
 from evenbeat.store.database import Database
 
 LARGEST_BATCH = 1000
-# While the database is away, so many lines wait for it; what was said before them is lost.
+# While the database is away, so many lines wait for it, and others are lost.
 MOST_WAITING = 20_000
 
 

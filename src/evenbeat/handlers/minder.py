@@ -20,8 +20,8 @@ LEASH = 0
 PIECE = 65_536
 # As much of what was said last is told at the end: an excerpt, and room for a secret beside it.
 TAIL = 2 * PIECE
-# A line is cut here. It is cut again where secrets are known, so that no half of one is left.
-LONGEST_LINE = 2 * PIECE
+# A line is cut here, and again where secrets are known, to a sixth: no half of one is left then.
+LONGEST_LINE = PIECE
 # What the program left in the background may hold its output open for ever.
 LINGER = 1.0
 # Some go on making others while they are killed; and some cannot be killed, and are waited for.

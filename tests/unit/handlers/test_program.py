@@ -23,7 +23,7 @@ from evenbeat.core.registry import Registry
 from evenbeat.core.run_log import MOST_LINES, NO_MORE, LogLine
 from evenbeat.engine import runner
 from evenbeat.engine.toolbox import NodeToolbox
-from evenbeat.handlers import built_in
+from evenbeat.handlers import built_in, minding
 from evenbeat.handlers.function import Function
 from evenbeat.handlers.program import Program
 from evenbeat.handlers.sql_function import SqlFunction
@@ -356,6 +356,17 @@ async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) 
     ended = await running
     assert ended.error == "the process that minds the program was killed, and the program with it"
     await eventually(lambda: not is_alive(pid), "the program's end")
+
+
+async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
+    minded = minding.start(job.definition.payload, RunContext(job, desk), timedelta(seconds=1))
+    [pid] = await pids_in(file, 1)
+    minded.process.kill()
+    minded.process.wait()
+    await eventually(lambda: not is_alive(pid), "the program's end")
+    minded.leash.close()
 
 
 async def test_no_zombie_is_left_of_it(run: Runs) -> None:
