@@ -83,7 +83,12 @@ class Running:
         self._task.cancel()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return asyncio.wait_for(self._task, PATIENCE).__await__()
+        return self._ended().__await__()
+
+    async def _ended(self) -> Any:
+        done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
+        assert done, "it did not end"
+        return self._task.result()
 
 
 Runs = Callable[..., Running]
@@ -244,14 +249,19 @@ async def test_secrets_reach_it_and_are_masked_in_what_it_says(
     await run(["printf", f"{'x' * 9_990}%s", secret])
     assert desk.said[-1][1].startswith("xx")
     assert "open" not in desk.said[-1][1]
+    hint = (await run("printf %0495d 0 >&2; cat >&2; exit 1", stdin=secret)).error
+    assert hint.endswith("0(secr")
 
 
 @as_root
 async def test_a_node_of_root_runs_it_as_another_user(run: Runs) -> None:
-    other = pwd.getpwnam(NOBODY)
+    other, mine = pwd.getpwnam(NOBODY), os.getgroups()
+    # A group that the node has must not be the program's.
+    os.setgroups([*mine, 4711])
     ended = await run(
         'echo "$(id -u) $(id -g) $(id -G) $LOGNAME"; exit 3', user=NOBODY, ok_codes=[3]
     )
+    os.setgroups(mine)
     groups = " ".join(map(str, os.getgrouplist(NOBODY, other.pw_gid)))
     assert ended.result["output"] == f"{other.pw_uid} {other.pw_gid} {groups} {NOBODY}\n"
 
@@ -304,11 +314,11 @@ async def test_what_stays_in_the_background_does_not_hold_up_the_run(
 
 # --- being stopped -----------------------------------------------------------------------------
 
-# Three that would stay: in its group, in a group of its own, and in a session of its own.
+# Three that would stay: itself, one in its group, and an orphan in a session of its own.
 FAMILY = """
 trap '' TERM
 sh -c 'trap "" TERM; echo $$ >> {file}; sleep 600' &
-setsid sh -c 'trap "" TERM; echo $$ >> {file}; sleep 600; true' &
+(setsid sh -c 'trap "" TERM; echo $$ >> {file}; sleep 600; true' &)
 echo $$ >> {file}
 sleep 600
 wait
