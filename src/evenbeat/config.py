@@ -5,6 +5,7 @@ The first of these that names a setting wins, and `origins` remembers which one 
 
 import ipaddress
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -251,6 +252,9 @@ class Settings(BaseModel):
     sql_connections: int = Field(
         10, ge=1, le=500, description="SQL functions that run at once on one node"
     )
+    programs: Literal["on", "off"] = Field(
+        "off", description="on: run jobs of kind program, a shell for whoever may write jobs"
+    )
     allow_private_networks: bool = Field(
         False, description="let http jobs call private, loopback and link-local addresses"
     )
@@ -283,6 +287,14 @@ class Settings(BaseModel):
             raise ValueError(
                 f"auth can be off on loopback addresses only, and host is {self.host}: "
                 "set auth to on, or host to 127.0.0.1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _programs_run_on_linux_only(self) -> Self:
+        if self.programs == "on" and sys.platform != "linux":
+            raise ValueError(
+                "programs can be on under Linux only: elsewhere some would be left over"
             )
         return self
 

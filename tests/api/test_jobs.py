@@ -212,3 +212,11 @@ def test_slack_is_for_schedules_that_name_their_instants(api: httpx.Client, sche
     answer = api.post(JOBS, json={"kind": "echo", "schedule": schedule, "within": "5m"})
     assert_problem(answer, 422)
     assert answer.json()["errors"][0]["field"] == "within"
+
+
+def test_a_job_that_waits_for_a_node_nobody_has_started_says_so(api: httpx.Client) -> None:
+    made = create(api, kind="program", payload={"command": "true"})
+    assert made["warnings"] == [
+        "No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on."
+    ]
+    assert create(api)["warnings"] == []

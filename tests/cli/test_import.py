@@ -14,6 +14,9 @@ from evenbeat.core.filters import Filter
 from evenbeat.core.model import CatchUp, Job, State
 from evenbeat.store import jobs, listing
 from evenbeat.store.database import Database
+from tests.support.databases import Clock
+from tests.support.processes import Process
+from tests.support.waiting import eventually
 
 CRONTAB = """\
 # The machine that does everything
@@ -134,6 +137,39 @@ async def test_a_system_crontab_from_standard_input_names_its_users(
     assert job.definition.name.startswith("a/run-parts-")
     assert job.definition.payload["user"] == "root"
     assert job.definition.payload["command"] == "run-parts /etc/cron.hourly"
+
+
+async def test_a_line_of_a_crontab_runs_on_a_node_that_may_run_programs(
+    evenbeat, environ: dict[str, str], start: Callable[..., Process], clock: Clock, tmp_path: Path
+) -> None:
+    (tmp_path / "crontab").write_text(
+        f"GREETING=Hello\n30 12 * * * cat; echo $GREETING >&2; exec touch {tmp_path}/ran%in%\n"
+    )
+    told = evenbeat("import", "crontab", "crontab", "--tz", "UTC", "--yes", **environ)
+    assert told.returncode == 0, told
+    assert (
+        "No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on. "
+        "Until then these jobs wait."
+    ) in told.stdout
+    await start("worker").ready()
+    await clock.advance(minutes=31)
+    said = evenbeat("doctor", "--quick", **environ)
+    assert "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs" in said.stdout
+    await start("worker", EVENBEAT_PROGRAMS="on").ready()
+    await eventually((tmp_path / "ran").exists, "the line's effect")
+
+    def ended() -> list[Any]:
+        listed = evenbeat("runs", "list", "--state", "completed", "-o", "json", **environ)
+        return json.loads(listed.stdout)
+
+    [run] = await eventually(ended, "the end of its run")
+    lines = json.loads(evenbeat("runs", "logs", run["id"], "-o", "json", **environ).stdout)
+    assert [(line["level"], line["message"]) for line in lines] == [
+        ("info", "in"),
+        ("warning", "Hello"),
+    ]
+    quiet = evenbeat("import", "crontab", "crontab", "--tz", "UTC", "-o", "json", **environ)
+    assert json.loads(quiet.stdout)["warnings"] == []
 
 
 HEADER = (

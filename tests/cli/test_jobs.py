@@ -31,6 +31,13 @@ async def stored(desk: Desk, name: str) -> Job:
 
 
 class TestAdd:
+    async def test_a_program_that_nobody_would_run_is_told(self, desk: Desk, call: Call) -> None:
+        job = ("jobs", "add", "tidy", "--kind", "program", "--daily", "02:00")
+        said = await call(*job, "--payload", '{"command": "true"}')
+        assert said.err == (
+            "Warning: No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on.\n"
+        )
+
     async def test_every_option_is_a_field_of_the_job(self, desk: Desk, call: Call) -> None:
         said = await call(
             *("jobs", "add", "report", "--kind", "echo", "--cron", "0 8 * * MON-FRI"),

@@ -10,7 +10,7 @@ from evenbeat.config import Settings
 from evenbeat.control import doctor
 from evenbeat.control.doctor import CHECKS, Finding, diagnose
 from evenbeat.core.audit import Actor
-from evenbeat.core.figures import DatabaseFigures, Lag, TableFigures
+from evenbeat.core.figures import DatabaseFigures, Lag, LaneFigures, TableFigures
 from evenbeat.store import maintenance
 from evenbeat.store.database import Database
 from tests.conftest import START
@@ -69,6 +69,10 @@ async def test_a_kind_that_nobody_serves_is_told_while_something_waits_for_it(
     await shop.add(definition(kind="crawl"))
     told = (await found(shop, settings))["kinds"]
     assert told.what == "1 jobs of kind crawl are due, and no live node serves it"
+    seen = await doctor.figures.look(shop.database)
+    programs = LaneFigures("program", (), is_served=False, due=2, lag=HOUR)
+    [told] = doctor.kinds_and_letters(replace(seen, lanes=(programs,)))
+    assert told.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
 
 
 @pytest.mark.breaks_rules("a permit that nobody has a lease for")

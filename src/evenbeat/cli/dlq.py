@@ -16,6 +16,7 @@ from evenbeat.cli.options import Consent, DataDir, Page
 from evenbeat.cli.written import read_json
 from evenbeat.control.dead_letters import LetterTally
 from evenbeat.core.dead_letters import (
+    ALLOWED,
     DeadLetter,
     LetterAction,
     LetterFilter,
@@ -179,7 +180,8 @@ def ack(
 
     Example: evenbeat dlq ack --signature "out of disk" --note "a larger disk is ordered"
     """
-    wish = Wish(LetterAction.ACKNOWLEDGE, meant(ids, choice), Remark(note, owner), consent)
+    action = LetterAction.ACKNOWLEDGE
+    wish = Wish(action, meant(action, ids, choice), Remark(note, owner), consent)
     fulfil(wish, data_dir, output)
 
 
@@ -201,10 +203,11 @@ def requeue(
 
     Asks first, unless you name them.
 
-    Example: evenbeat dlq requeue --job report --state open --state acknowledged
+    Example: evenbeat dlq requeue --job report --state open
     """
     if payload is None:
-        wish = Wish(LetterAction.REQUEUE, meant(ids, choice), Remark(note), consent)
+        action = LetterAction.REQUEUE
+    wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
         fulfil(wish, data_dir, output)
         return
     if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
@@ -236,7 +239,9 @@ def discard(
 
     Example: evenbeat dlq discard --kind mail --state acknowledged --dry-run
     """
-    fulfil(Wish(LetterAction.DISCARD, meant(ids, choice), Remark(note), consent), data_dir, output)
+    action = LetterAction.DISCARD
+    wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
+    fulfil(wish, data_dir, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +309,8 @@ def tell(tally: LetterTally, output: show.Format) -> None:
         typer.echo("No dead letter matches.")
 
 
-def meant(ids: list[UUID] | None, choice: Choice) -> LetterFilter:
-    """Those that are named; or those that match, open ones unless states are given."""
+def meant(action: LetterAction, ids: list[UUID] | None, choice: Choice) -> LetterFilter:
+    """Those that are named; or those that match, in every state that allows it if none is given."""
     if ids and not choice.is_empty:
         raise typer.BadParameter("name letters, or choose them by options: not both")
     if ids:
@@ -314,7 +319,7 @@ def meant(ids: list[UUID] | None, choice: Choice) -> LetterFilter:
         raise typer.BadParameter(
             "say which letters: name them, or choose them by options such as --job or --state"
         )
-    return choice.filter(LetterState.OPEN)
+    return choice.filter(*(state for state, allowed in ALLOWED.items() if action in allowed))
 
 
 def row_of(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evenbeat.app import Evenbeat
 from evenbeat.cli import show
 from evenbeat.cli.opened import me, with_app
 from evenbeat.cli.option_sets import spread
@@ -116,10 +117,12 @@ def interval_scheduler(
 
 def take_in(wish: Wish) -> None:
     how = wish.how
-    report = with_app(lambda eb: eb.intake.look(wish.candidates), how.data_dir, find=find_app)
+    report, warnings = with_app(lambda eb: look(eb, wish.candidates), how.data_dir, find=find_app)
     is_json = how.output is show.Format.JSON
     if not is_json:
         tell(report, wish.head)
+        for warning in warnings:
+            typer.echo(f"\n{warning} Until then these jobs wait.")
     new = len(report.of(Fate.NEW))
     # A program cannot be asked: it says --yes.
     is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
@@ -131,12 +134,19 @@ def take_in(wish: Wish) -> None:
             lambda eb: eb.intake.take_in(report, by=me()), how.data_dir, find=find_app
         )
     if is_json:
-        show.json(as_object(report, wish.head) | {"written": written})
+        show.json(as_object(report, wish.head) | {"warnings": warnings, "written": written})
     else:
         added = f"Added {show.count(written, 'job')}."
         typer.echo(added if written else "Nothing was written.")
     if report.of(Fate.REFUSED):
         raise typer.Exit(1)
+
+
+async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, list[str]]:
+    """What would become of each, and which of their kinds nobody serves."""
+    report = await eb.intake.look(candidates)
+    kinds = [each.definition.kind for each in candidates if each.definition]
+    return report, await eb.nodes.warnings(kinds)
 
 
 def tell(report: Report, head: dict[str, Any]) -> None:

@@ -64,13 +64,15 @@ def add(
 
 
 async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
+    asked = job_in.to_core()
     if put:
-        return await eb.jobs.put(job_in.to_core(), by=me()), await eb.now()
-    async with undone(eb, dry_run) as connection:
-        job = await eb.jobs.add(
-            job_in.to_core(), dedupe_key=job_in.dedupe_key, connection=connection, by=me()
-        )
-    return job, await eb.now()
+        job = await eb.jobs.put(asked, by=me())
+    else:
+        async with undone(eb, dry_run) as connection:
+            job = await eb.jobs.add(
+                asked, dedupe_key=job_in.dedupe_key, connection=connection, by=me()
+            )
+    return await eb.nodes.warned(job), await eb.now()
 
 
 def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.Format) -> None:

@@ -76,5 +76,7 @@ def tell(screen: Screen) -> None:
             "maintenance": in_words(screen.maintenance, overview.at),
         }
     )
+    if screen.nodes and screen.lag.unserved:
+        typer.echo("\nSome jobs are due that no live node serves: `evenbeat doctor` says which.")
     if not screen.nodes:
         typer.echo("\nNo node is alive, so nothing runs: start one with `evenbeat worker`.")

@@ -8,6 +8,7 @@ from evenbeat.config import Settings
 from evenbeat.control.verify import examine
 from evenbeat.core.durations import format_duration
 from evenbeat.core.figures import DatabaseFigures, Figures, Lag
+from evenbeat.core.registry import SWITCHES
 from evenbeat.store import clock, figures, maintenance, migrate, upkeep
 from evenbeat.store.database import Database
 
@@ -80,7 +81,9 @@ def kinds_and_letters(seen: Figures) -> Iterator[Finding]:
         if lane.due and not lane.is_served:
             where = f" with the labels {', '.join(lane.runs_on)}" if lane.runs_on else ""
             what = f"{lane.due} jobs of kind {lane.kind}{where} are due, and no live node serves it"
-            yield Finding("kinds", what, "start a node that does, or pause these jobs")
+            switch = SWITCHES.get(lane.kind)
+            start = f"start a node with {switch}" if switch else "start a node that does"
+            yield Finding("kinds", what, f"{start}, or pause these jobs")
     if seen.open_dead_letters:
         age = rounded(seen.oldest_dead_letter)
         what = f"{seen.open_dead_letters} are not acknowledged, the oldest for {age}"

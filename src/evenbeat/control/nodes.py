@@ -1,7 +1,12 @@
 """Nodes as people see them: who lives, who died lately, and who is to rest."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from evenbeat.core.audit import PYTHON, Actor, Note
 from evenbeat.core.errors import NotFound
+from evenbeat.core.model import Job
+from evenbeat.core.registry import SWITCHES, not_served
 from evenbeat.store import audit, clock, nodes
 from evenbeat.store.database import Database
 from evenbeat.store.nodes import StoredNode
@@ -18,6 +23,20 @@ class Nodes:
     async def all(self) -> list[StoredNode]:
         """Those that live, and the last that died."""
         return await nodes.all_of_them(self._database, dead=LATELY_DEAD)
+
+    async def warnings(self, kinds: Iterable[str]) -> list[str]:
+        """A sentence for each of these kinds that a node serves only if it is told to, where none
+        is. Of other kinds it is expected that somebody serves them, and nobody is asked."""
+        asked = sorted(set(kinds) & SWITCHES.keys())
+        if not asked:
+            return []
+        found = await nodes.all_of_them(self._database, dead=0)
+        served = {kind for node in found if node.is_alive for kind in node.kinds}
+        return [not_served(kind) for kind in asked if kind not in served]
+
+    async def warned(self, job: Job) -> Job:
+        """A new job, with a warning if it waits for a node that nobody has started."""
+        return replace(job, warnings=(*job.warnings, *await self.warnings([job.definition.kind])))
 
     async def drain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
         """Let it finish what it runs, and give it nothing more: as before it is taken down."""

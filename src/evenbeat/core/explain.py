@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from evenbeat.core.catchup import OVERDUE
 from evenbeat.core.durations import coarse, describe_duration
 from evenbeat.core.model import AfterFailure, Cause, Job, State
+from evenbeat.core.registry import not_served
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _obstacle(job: Job, around: Circumstances) -> str:
     if around.live_nodes == 0:
         return " No node is alive: start one."
     if around.serving_nodes == 0:
-        return f" No live node serves the kind {job.definition.kind}: start one that does."
+        return f" {not_served(job.definition.kind)}"
     return ""
 
 

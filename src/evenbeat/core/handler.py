@@ -5,9 +5,11 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from evenbeat.core.errors import RunStopped
+from evenbeat.core.acceptance import storable
+from evenbeat.core.errors import InvalidInput, RunStopped
 from evenbeat.core.model import Cause, Claimed
 from evenbeat.core.outcome import Outcome
+from evenbeat.core.run_log import LEVELS, MOST_LINES, NO_MORE, Level, LogLine
 from evenbeat.core.secrets import Secrets, find_nothing
 from evenbeat.core.settle import Recorded
 
@@ -25,6 +27,14 @@ class Toolbox(Protocol):
         """Call a function that blocks beside the loop."""
         ...
 
+    def log(self, line: LogLine) -> None:
+        """Keep what a run says; from any thread."""
+        ...
+
+    async def write_log(self) -> None:
+        """Return when all that was said is written, or cannot be."""
+        ...
+
 
 class RunContext:
     """What a handler is told: what to do, and which try of which beat this is.
@@ -32,12 +42,13 @@ class RunContext:
     A window on what was claimed: made for every run, and most handlers look at one thing.
     """
 
-    __slots__ = ("_claimed", "_is_cancelled", "_secrets", "_toolbox")
+    __slots__ = ("_claimed", "_is_cancelled", "_lines", "_secrets", "_toolbox")
 
     def __init__(self, claimed: Claimed, toolbox: Toolbox | None = None) -> None:
         self._claimed = claimed
         self._toolbox = toolbox
         self._is_cancelled = False
+        self._lines = 0
         self._secrets: Secrets | None = None
 
     @property
@@ -109,6 +120,24 @@ class RunContext:
     def cancel(self) -> None:
         """For the engine to say."""
         self._is_cancelled = True
+
+    def log(self, message: str, level: Level = "info") -> None:
+        """Say something that is kept with the run: `evenbeat runs logs` shows it. From any thread.
+
+        Secrets that the run has read are masked in it. Of one run, 1,000 lines are kept.
+        """
+        if level not in LEVELS:
+            raise InvalidInput("level", f"must be one of {', '.join(LEVELS)}")
+        self._lines += 1
+        if self._toolbox is None or self._lines > MOST_LINES + 1:
+            return
+        text = NO_MORE if self._lines > MOST_LINES else storable(str(message), self._secrets)
+        self._toolbox.log(LogLine(self.run_id, level, text))
+
+    async def write_log(self) -> None:
+        """For the engine, at the end of the run."""
+        if self._lines and self._toolbox is not None:
+            await self._toolbox.write_log()
 
     def in_thread(self, function: Callable[[], Value]) -> Awaitable[Value]:
         """Call a function that blocks, without holding up the node: `await` what comes back."""

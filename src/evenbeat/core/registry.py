@@ -6,6 +6,16 @@ from collections.abc import Iterable, Iterator
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.handler import Handler, Kind
 
+# How a node comes to serve a kind that it does not serve by itself.
+SWITCHES = {"program": "EVENBEAT_PROGRAMS=on"}
+
+
+def not_served(kind: str) -> str:
+    """That jobs of this kind wait, and what to do about it."""
+    switch = SWITCHES.get(kind)
+    start = f"start one with {switch}" if switch else "start one that does"
+    return f"No live node serves the kind {kind}: {start}."
+
 
 class Registry:
     """The kinds one process knows; each has at most one handler.

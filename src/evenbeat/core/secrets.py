@@ -61,10 +61,12 @@ class Secrets:
                 return value
 
     def mask(self, text: str) -> str:
+        if not self._masked:
+            return text
         if self._pattern is None:
             # The longest first: a secret may be the beginning of another.
             words = sorted(self._masked, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, words)) or r"(?!)")
+            self._pattern = re.compile("|".join(map(re.escape, words)))
         return self._pattern.sub(MASK, text)
 
     def mask_json(self, value: Any) -> Any:

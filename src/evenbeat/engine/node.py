@@ -23,6 +23,7 @@ from evenbeat.engine.keeper import Keeper
 from evenbeat.engine.planner import Planner
 from evenbeat.engine.reaper import Reaper
 from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.engine.scribe import Scribe
 from evenbeat.engine.toolbox import NodeToolbox
 from evenbeat.engine.underway import NODE_STOPS, UNWANTED, Underway
 from evenbeat.engine.usher import Usher
@@ -114,6 +115,7 @@ class Node:
                 loops.create_task(forever("warden", self._watch_and_wait)),
                 loops.create_task(forever("janitor", self._tidy_and_wait)),
                 loops.create_task(forever("planner", self._plan_and_wait)),
+                loops.create_task(forever("scribe", self._write_log_and_wait)),
             ]
             await first_of(stopping, self.is_dead)
             for task in working:
@@ -154,6 +156,10 @@ class Node:
             self._claimer.bell.ring()
         pause = min(self._settings.check_interval, LONGEST_UNPLANNED)
         await asyncio.sleep(pause.total_seconds())
+
+    async def _write_log_and_wait(self) -> None:
+        await self._toolbox.write_log()
+        await asyncio.sleep(self._settings.check_interval.total_seconds())
 
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(self._registry.served, self._settings.labels)
@@ -260,6 +266,8 @@ class Node:
         try:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
+                # Of handlers that never wait: those of others were written before their ends.
+                await self._toolbox.write_log()
                 # The claim that was cut off when the claimer stopped, if there was one.
                 await self._claimer.disown()
         except (TimeoutError, StoreUnavailable) as error:
@@ -286,7 +294,7 @@ async def run(
     )
     # Threads that linger outlive the node that began them.
     most_lingering = max(settings.concurrency, FEWEST_LINGERING)
-    toolbox = NodeToolbox(settings.secrets_dir, most_lingering)
+    toolbox = NodeToolbox(settings.secrets_dir, most_lingering, Scribe(database))
     counted = metrics or Metrics()
     while not stopping.is_set():
         try:

@@ -1,4 +1,4 @@
-"""What a node lends to its handlers: threads for what blocks, and secrets by name."""
+"""What a node lends to its handlers: threads for what blocks, secrets by name, and its scribe."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,9 @@ from typing import Generic, TypeVar
 
 from evenbeat.config import REFERRED_PREFIX
 from evenbeat.core.errors import Conflict
+from evenbeat.core.run_log import LogLine
 from evenbeat.core.secrets import variable_part
+from evenbeat.engine.scribe import Scribe
 
 Value = TypeVar("Value")
 # A certificate with its key has 10 kB.
@@ -39,9 +41,12 @@ class NodeToolbox:
     are refused: each would leave one more, until the machine has none left.
     """
 
-    def __init__(self, secrets_dir: Path | None, most_lingering: int) -> None:
+    def __init__(
+        self, secrets_dir: Path | None, most_lingering: int, scribe: Scribe | None = None
+    ) -> None:
         self._secrets_dir = secrets_dir
         self._most_lingering = most_lingering
+        self._scribe = scribe
         self._lingering: set[object] = set()
 
     @property
@@ -59,6 +64,14 @@ class NodeToolbox:
                 return file.read(LARGEST_SECRET).rstrip("\r\n")
         except (OSError, UnicodeDecodeError):
             return None
+
+    def log(self, line: LogLine) -> None:
+        if self._scribe is not None:
+            self._scribe.take(line)
+
+    async def write_log(self) -> None:
+        if self._scribe is not None:
+            await self._scribe.write()
 
     async def in_thread(self, function: Callable[[], Value]) -> Value:
         if self.lingering >= self._most_lingering:

@@ -1,6 +1,7 @@
 """The built-in handlers, one file per kind."""
 
 from evenbeat.config import Settings
+from evenbeat.core.handler import Handler
 from evenbeat.core.registry import Registry
 from evenbeat.handlers.addresses import Addresses
 from evenbeat.handlers.crawl import Crawl
@@ -16,11 +17,14 @@ def built_in(settings: Settings, functions: Function, sql_functions: SqlFunction
     """What every node serves, and the kinds that are known besides.
 
     `function` is served from the first registered function on: until then its jobs would only
-    find that there is none. `sql_function` is served by nodes that have a login for it.
+    find that there is none. `sql_function` is served by nodes that have a login for it, and
+    `program` by those that are told to.
     """
     addresses = Addresses.of_settings(
         settings.allowed_networks, allows_private=settings.allow_private_networks
     )
-    return Registry(
-        [Echo(), Http(Outbound(addresses))], known=[Crawl(), Program(), functions, sql_functions]
-    )
+    served: list[Handler] = [Echo(), Http(Outbound(addresses))]
+    programs = Program(settings.stop_grace)
+    if settings.programs == "on":
+        served.append(programs)
+    return Registry(served, known=[Crawl(), programs, functions, sql_functions])

@@ -1,44 +1,128 @@
-"""program: known, so that the lines of a crontab can be taken in; they wait to be served.
+"""program: runs a program of the machine, as cron would, and keeps what it says.
 
-No node does that by itself: it would give a shell to whoever may write jobs. What serves the kind
-is an app's own `@eb.handler("program")`.
+Off unless a node's setting says otherwise: it gives a shell to whoever may write jobs.
 """
 
-from typing import Any, cast
+import asyncio
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
 
-from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.handlers.http_payload import fields_of
+from evenbeat.core.acceptance import storable
+from evenbeat.core.errors import InvalidInput, NotPermitted
+from evenbeat.core.handler import RunContext
+from evenbeat.core.outcome import Done, Failed, Outcome
+from evenbeat.core.run_log import Level
+from evenbeat.core.secrets import Secrets
+from evenbeat.handlers import minding, program_payload
+from evenbeat.handlers.minding import Leash, Minded
 
-TEXTS = ("command", "shell", "stdin", "user")
-FIELDS = (*TEXTS, "env")
+LEVELS: dict[str, Level] = {"out": "info", "err": "warning"}
+LONGEST_HINT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended: with a code or by a signal, perhaps because it was told to."""
+
+    code: int | None
+    signal: int | None
+    is_stopped: bool
+    output: bytes
+    errors: bytes
 
 
 class Program:
-    """A kind without a handler."""
+    """Known everywhere; served by nodes whose setting `programs` is on.
+
+    Told to stop, it asks the program to end, then kills it and all that it started. It ends when
+    they have.
+    """
 
     kind = "program"
 
+    def __init__(self, grace: timedelta) -> None:
+        self._grace = grace
+
     def check(self, payload: Any) -> None:
-        given = fields_of(payload)
-        faults = [
-            FieldError(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
-            for name in given
-            if name not in FIELDS
-        ]
-        faults += [
-            FieldError(f"payload.{name}", "must be text")
-            for name in TEXTS
-            if not isinstance(given.get(name), str | None)
-        ]
-        if not given.get("command"):
-            faults.append(FieldError("payload.command", "is missing: it says what to run"))
-        if not is_environment(given.get("env", {})):
-            faults.append(FieldError("payload.env", "must be an object of texts"))
-        if faults:
-            raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
+        program_payload.check(payload)
+
+    async def run(self, context: RunContext) -> Outcome:
+        payload = context.secrets.fill(context.payload)
+        try:
+            minded = await context.in_thread(partial(minding.start, payload, context, self._grace))
+        except (InvalidInput, NotPermitted) as error:
+            return Failed(str(error), error_type=type(error).__name__, is_final=True)
+        except OSError as error:
+            return Failed(f"no program can be started: {error}", error_type="NotStarted")
+        ended = await attended(minded, context)
+        if not isinstance(ended, Ended):
+            return Failed(ended, error_type="NotStarted")
+        return judge(ended, payload.get("ok_codes", [0]), context.secrets)
 
 
-def is_environment(env: Any) -> bool:
-    if not isinstance(env, dict):
-        return False
-    return all(isinstance(value, str) for value in cast("dict[Any, Any]", env).values())
+async def attended(minded: Minded, context: RunContext) -> Ended | str:
+    """The end of the program, or why there was no beginning."""
+    leash = await Leash.of(minded)
+    try:
+        if context.is_cancelled:
+            # Told so while it was being started.
+            leash.let_go()
+        try:
+            return await heard(leash, context)
+        except asyncio.CancelledError:
+            leash.let_go()
+            return await heard(leash, context)
+    finally:
+        leash.close()
+        # Else it stays in the table of processes, as a zombie.
+        await context.in_thread(minded.process.wait)
+
+
+async def heard(leash: Leash, context: RunContext) -> Ended | str:
+    while word := await leash.hear():
+        match word:
+            case {"said": lines, "by": stream}:
+                for line in lines:
+                    context.log(line, LEVELS[stream])
+            case {"started": pid}:
+                leash.pid = pid
+            case {"cannot": why}:
+                return why
+            case _:
+                return Ended(**word)
+    if leash.pid is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leash.pid, signal.SIGKILL)
+    return "the process that minds the program was killed, and the program with it"
+
+
+def judge(ended: Ended, ok_codes: list[int], secrets: Secrets) -> Outcome:
+    result = {
+        "exit_code": ended.code,
+        "signal": None if ended.signal is None else name_of(ended.signal),
+        "output": storable(as_text(ended.output), secrets, keeps_end=True),
+    }
+    if ended.code in ok_codes and not ended.is_stopped:
+        return Done(result=result)
+    what = f"exit {ended.code}" if ended.signal is None else name_of(ended.signal)
+    how = f"exited with {ended.code}" if ended.signal is None else f"ended by {what}"
+    # Masked before it is cut: half a secret would not be known any more.
+    lines = secrets.mask(as_text(ended.errors)).split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    hint = f": {last[:LONGEST_HINT]}" if last else ""
+    return Failed(f"{how}{hint}", error_type=what, result=result)
+
+
+def name_of(number: int) -> str:
+    """Those for real time have numbers only."""
+    known = {each.value: each.name for each in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def as_text(data: bytes) -> str:
+    return data.decode(errors="replace")

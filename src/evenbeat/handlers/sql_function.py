@@ -19,22 +19,20 @@ from evenbeat.core.errors import InvalidInput, NotPermitted, StoreUnavailable
 from evenbeat.core.handler import RunContext
 from evenbeat.core.model import ErrorClass
 from evenbeat.core.outcome import DONE, Done, Failed, Outcome
+from evenbeat.core.run_log import Level
 from evenbeat.core.secrets import Secrets, check_references
 from evenbeat.core.settle import Recorded, settle
 from evenbeat.observe import failpoint, log
-from evenbeat.store import run_logs, sql_functions
+from evenbeat.store import sql_functions
 from evenbeat.store.clock import Watch
 from evenbeat.store.database import Database
 from evenbeat.store.leases import Settled
-from evenbeat.store.run_logs import Level, LogLine
 from evenbeat.store.sql_login import SqlLogin
 
 FIELDS = ("function", "arguments")
 PART = r'(?:[^\W\d][\w$]*|"(?:[^"]|"")+")'
 NAME = re.compile(rf"{PART}\.{PART}")
 LONGEST_NAME = 200
-# As many notices of one run are kept, each as long as an error may be.
-MOST_LINES = 1000
 LEVELS: dict[str, Level] = {"DEBUG": "debug", "WARNING": "warning"}
 MILLISECOND = timedelta(milliseconds=1)
 # How long to wait until the database is asked again what became of a commit.
@@ -109,7 +107,6 @@ class Call:
         self._watch = watch
         self._context = context
         self._began = time.monotonic()
-        self._notices = Notices(context)
         self._recorded: Recorded | None = None
 
     async def run(self) -> Outcome | Recorded:
@@ -124,8 +121,6 @@ class Call:
             # Told to stop while it was being committed: it may have finished after all.
             if not await self._is_committed():
                 raise
-        finally:
-            await self._notices.keep(self._database)
         return cast("Recorded", self._recorded)
 
     async def _in_transaction(self) -> None:
@@ -133,9 +128,11 @@ class Call:
         arguments = context.secrets.fill(payload.get("arguments", {}))
         timeout = max(context.claimed.definition.policy.timeout // MILLISECOND, 1)
         limits = {"statement_timeout": f"{timeout}ms"}
-        async with self._login.transaction(limits, self._notices.hear) as session:
+        async with self._login.transaction(limits, self._hear) as session:
             answer = await sql_functions.call(session, payload["function"], arguments)
             outcome = outcome_of(answer, context.used_secrets)
+            # Whoever sees the end of the run, which comes with the commit, sees what it said.
+            await context.write_log()
             now = await self._watch.now()
             duration = timedelta(seconds=time.monotonic() - self._began)
             settled = Settled(context.claimed, settle(context.claimed, outcome, now), duration)
@@ -143,6 +140,10 @@ class Call:
             group_ids = await sql_functions.settle(session, settled)
             failpoint.reach("settled")
             self._recorded = Recorded(outcome, settled.verdict, now, duration, group_ids)
+
+    def _hear(self, connection: Any, notice: Any) -> None:
+        """What the function says while it runs."""
+        self._context.log(str(notice.message), LEVELS.get(notice.severity_en, "info"))
 
     async def _is_committed(self) -> bool:
         """After a commit that was not answered: asked until the database says."""
@@ -156,28 +157,6 @@ class Call:
             except StoreUnavailable as error:
                 log.loop_failed("sql_function", error)
                 await asyncio.sleep(ASK_AGAIN)
-
-
-class Notices:
-    """What a function says while it runs: the first so many lines."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._lines: list[LogLine] = []
-
-    def hear(self, connection: Any, message: Any) -> None:
-        if len(self._lines) < MOST_LINES:
-            text = storable(str(message.message), self._context.used_secrets)
-            self._lines.append(LogLine(LEVELS.get(message.severity_en, "info"), text))
-
-    async def keep(self, database: Database) -> None:
-        if not self._lines:
-            return
-        try:
-            await run_logs.append(database, self._context.run_id, self._lines)
-        except StoreUnavailable as error:
-            # What the run did counts, and what it said about it is a help at most.
-            log.loop_failed("sql_function", error)
 
 
 def outcome_of(answer: bytes | None, secrets: Secrets | None) -> Outcome:

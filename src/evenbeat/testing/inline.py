@@ -8,6 +8,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.core.model import Run
 from evenbeat.core.outcome import Failed
 from evenbeat.engine.recorder import Ended, Recorder
+from evenbeat.engine.scribe import Scribe
 from evenbeat.engine.toolbox import NodeToolbox
 from evenbeat.engine.underway import Underway
 from evenbeat.engine.usher import Usher
@@ -32,7 +33,8 @@ class InlineNode:
         self._recorder = Recorder(self._database, lambda: None, Metrics())
         self._usher = Usher(self._database)
         self._definitions = Definitions()
-        self._toolbox = NodeToolbox(app.settings.secrets_dir, MOST_RUNS)
+        scribe = Scribe(self._database)
+        self._toolbox = NodeToolbox(app.settings.secrets_dir, MOST_RUNS, scribe)
         self._node_id: int | None = None
 
     async def run_due(self) -> list[Run]:

@@ -121,6 +121,23 @@ async def test_a_letter_is_discarded(api: Client) -> None:
     assert gone["allowed_actions"] == []
 
 
+@pytest.mark.parametrize(("action", "state"), [("requeue", "requeued"), ("discard", "discarded")])
+async def test_letters_that_were_acknowledged_are_still_seen_to_all_at_once(
+    api: Client, action: str, state: str
+) -> None:
+    letter = await api.buried(f"to {action}")
+    await api.send(f"{LETTERS}/{letter['id']}/acknowledge", {"owner": action})
+    wish = {"action": action, "filter": {"owner": action, "state": ["open", "acknowledged"]}}
+    dry = await api.send(f"{LETTERS}/actions", wish | {"dry_run": True})
+    assert (dry["changed"], dry["dry_run"]) == (1, True)
+    assert (await api.fetch(f"{LETTERS}/{letter['id']}"))["state"] == "acknowledged"
+    assert (await api.send(f"{LETTERS}/actions", wish))["changed"] == 1
+    [seen] = await api.letters(owner=action)
+    assert (seen["id"], seen["state"], seen["ended_by"]) == (letter["id"], state, "tests")
+    if action == "requeue":
+        await api.ended(letter["job_id"], 2)
+
+
 async def test_letters_are_grouped_by_their_error(api: Client) -> None:
     await api.buried("group a")
     await api.buried("group b")

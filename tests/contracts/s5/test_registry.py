@@ -19,6 +19,10 @@ NEXT = {
         "2030-01-01T23:30",
     ),
     "daily, tomorrow": ({"schedule_type": "daily", "schedule_hour": 6}, "2030-01-02T06:00"),
+    "daily, in a zone": (
+        {"schedule_type": "daily", "schedule_hour": 6, "zone": "Europe/Berlin"},
+        "2030-01-02T05:00",
+    ),
     "weekly on Sunday": (
         {"schedule_type": "weekly", "schedule_day_of_week": 0, "schedule_hour": 2},
         "2030-01-06T02:00",
