@@ -71,13 +71,15 @@ async def test_letters_are_chosen_by_all_that_the_api_knows_of_them(
     assert ("No dead letter matches." in said.out) is (count == 0)
 
 
-async def test_letters_that_somebody_has_seen_are_meant_where_their_state_is_given(
+async def test_letters_that_somebody_has_seen_are_meant_unless_a_state_is_given(
     desk: Desk, letter: str, call: Call
 ) -> None:
     assert (await call("dlq", "ack", letter)).code == 0
-    open_ones = await call("dlq", "requeue", "--job", "bad", "--yes", *JSON)
+    open_ones = await call("dlq", "requeue", "--job", "bad", "--state", "open", "--yes", *JSON)
     assert open_ones.json["changed"] == 0
-    seen = await call("dlq", "requeue", "--state", "acknowledged", "--note", "disk", "-y", *JSON)
+    again = await call("dlq", "ack", "--job", "bad", "--yes", *JSON)
+    assert again.json["changed"] == again.json["refused"] == 0, "none that could be acknowledged"
+    seen = await call("dlq", "requeue", "--job", "bad", "--note", "disk", "-y", *JSON)
     assert seen.json["ids"] == [letter]
     assert "note             disk" in (await call("dlq", "show", letter)).out
 

@@ -207,7 +207,7 @@ def requeue(
     """
     if payload is None:
         action = LetterAction.REQUEUE
-    wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
+        wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
         fulfil(wish, data_dir, output)
         return
     if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
