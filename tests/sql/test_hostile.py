@@ -115,7 +115,7 @@ DENIED = {
         "create event trigger mine on ddl_command_start execute function shop.work()",
         "select rolpassword from pg_authid",
         "lock table pg_class",
-        "create extension dblink",
+        "create language mine handler plpgsql_call_handler",
         "create foreign data wrapper mine",
         "create publication mine for all tables",
         "select pg_create_physical_replication_slot('mine')",

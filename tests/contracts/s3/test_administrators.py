@@ -73,12 +73,15 @@ async def test_what_that_function_does_besides_is_undone(me: Integrator, signed_
             set search_path = public;
             insert into ledger (note) values (current_user);
             create temp table pulse (id bigint);
+            execute 'prepare trap as select 1';
             return true;
         end $$
     """)
     before = await signed_in.fetchval("show search_path")
     assert (await signed_in.fetchval(TRIGGER))["job_success"]
     assert await signed_in.fetchval("show search_path") == before
+    with pytest.raises(asyncpg.InvalidSQLStatementNameError):
+        await signed_in.execute("execute trap")
     assert await me.sql.fetchval("select count(*) from ledger") == 0
 
 

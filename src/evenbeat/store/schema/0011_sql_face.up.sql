@@ -816,6 +816,36 @@ exception when sqlstate 'EB002' then
 end
 $$;
 
+-- What a session knows by name besides tables, and how to forget it. What a function leaves of it
+-- would be run by the caller's next words, with the caller's rights.
+create function evenbeat.known_to_session() returns table (known text, forget text)
+language sql
+as $$
+    select
+        row(statements.name, statements.statement, statements.prepare_time)::text,
+        format('deallocate %I', statements.name)
+    from pg_prepared_statements as statements
+    union all
+    select
+        row(cursors.name, cursors.statement, cursors.creation_time)::text,
+        format('close %I', cursors.name)
+    from pg_cursors as cursors
+$$;
+
+create function evenbeat.forget_all_but(known_before text[]) returns void
+language plpgsql
+as $$
+declare
+    each_one text;
+begin
+    foreach each_one in array array(
+        select forget from evenbeat.known_to_session() where known <> all (known_before)
+    ) loop
+        execute each_one;
+    end loop;
+end
+$$;
+
 -- Raises where the session has what a function would take for its own: unless it says otherwise,
 -- tables and types of the session come first.
 create function evenbeat.check_session() returns void
@@ -837,6 +867,9 @@ $$;
 create function evenbeat.check_administrator(caller name) returns void
 language plpgsql
 as $$
+declare
+    known_before constant text[] := array(select known from evenbeat.known_to_session());
+    is_admin boolean;
 begin
     if has_table_privilege(caller, 'metadata.scheduled_jobs', 'update') then
         return;
@@ -844,7 +877,15 @@ begin
         raise exception 'a job is triggered before anything else is written'
             using errcode = 'active_sql_transaction',
                 hint = 'Trigger it in a transaction of its own.';
-    elsif not evenbeat_call.is_admin() then
+    end if;
+    begin
+        is_admin := evenbeat_call.is_admin();
+    exception when others or assert_failure or query_canceled then
+        perform evenbeat.forget_all_but(known_before);
+        raise;
+    end;
+    perform evenbeat.forget_all_but(known_before);
+    if not is_admin then
         raise exception 'Only administrators can trigger scheduled jobs'
             using errcode = 'insufficient_privilege',
                 hint = 'Whoever may update metadata.scheduled_jobs is one, and whoever is_admin() '
@@ -916,22 +957,6 @@ begin
 end
 $$;
 
--- What a session knows by name besides tables, and how to forget it. What a function leaves of it
--- would be run by the caller's next words, with the caller's rights.
-create function evenbeat.known_to_session() returns table (known text, forget text)
-language sql
-as $$
-    select
-        row(statements.name, statements.statement, statements.prepare_time)::text,
-        format('deallocate %I', statements.name)
-    from pg_prepared_statements as statements
-    union all
-    select
-        row(cursors.name, cursors.statement, cursors.creation_time)::text,
-        format('close %I', cursors.name)
-    from pg_cursors as cursors
-$$;
-
 -- Calls the function of a job that is run by hand, and leaves the session as it was.
 create function evenbeat.call_by_hand(
     payload jsonb, out outcome jsonb, out error text, out duration_ms integer
@@ -942,16 +967,17 @@ declare
     known_before constant text[] := array(select known from evenbeat.known_to_session());
     -- Not the clock that jobs go by: nobody sets this one.
     began constant timestamptz := clock_timestamp();
-    each_one text;
 begin
-    select called.outcome, called.error into outcome, error
-    from evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments') as called;
+    begin
+        select called.outcome, called.error into outcome, error
+        from evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments') as called;
+    -- Or a function that says so: all else is undone, but not what was prepared.
+    exception when query_canceled then
+        perform evenbeat.forget_all_but(known_before);
+        raise;
+    end;
     duration_ms := round(1000 * extract(epoch from clock_timestamp() - began));
-    foreach each_one in array array(
-        select forget from evenbeat.known_to_session() where known <> all (known_before)
-    ) loop
-        execute each_one;
-    end loop;
+    perform evenbeat.forget_all_but(known_before);
 end
 $$;
 
