@@ -8,6 +8,7 @@ import pytest
 from asyncpg.connection import LoggedQuery
 
 from evenbeat.store import placements
+from evenbeat.store.clock import SOON, WAKE_CHANNEL
 from evenbeat.store.database import Session
 from evenbeat.store.placements import Look
 from tests.conftest import START
@@ -86,3 +87,18 @@ async def test_where_another_is_about_to_place_a_job_waits_for_it(yard: Yard) ->
     job = adding.result()
     assert (await yard.placed_at(job), beat_of(await yard.look(job))) == (START, beat_of(job))
     assert await yard.count() == 2
+
+
+async def test_a_job_that_is_placed_soon_wakes_the_nodes(yard: Yard) -> None:
+    """Added with its first beat 15 seconds away, it has woken nobody yet."""
+    heard: list[object] = []
+
+    def hear(*told: object) -> None:
+        heard.append(told)
+
+    async with yard.database.connection() as connection:
+        await connection.add_listener(WAKE_CHANNEL, hear)
+        jobs = [await yard.make("every 15s") for _ in range(8)]
+        assert min(map(beat_of, jobs)) < START + SOON
+        await eventually(lambda: heard, "the nodes are woken")
+        await connection.remove_listener(WAKE_CHANNEL, hear)
