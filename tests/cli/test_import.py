@@ -160,7 +160,7 @@ async def test_a_line_of_a_crontab_runs_on_a_node_that_may_run_programs(
 
     def ended() -> list[Any]:
         listed = evenbeat("runs", "list", "--state", "completed", "-o", "json", **environ)
-        return json.loads(listed.stdout)
+        return json.loads(listed.stdout)["executions"]
 
     [run] = await eventually(ended, "the end of its run")
     lines = json.loads(evenbeat("runs", "logs", run["id"], "-o", "json", **environ).stdout)
