@@ -10,7 +10,7 @@ Class = TypeVar("Class")
 def value(made: type[Class]) -> type[Class]:
     """A frozen dataclass for the type checker, and a plain one when the program runs.
 
-    To make one that is frozen at run time takes four times as long, and the values of one run
+    To make one that is frozen at run time takes five times as long, and the values of one run
     have some forty fields.
     """
     return dataclass(slots=True, unsafe_hash=True)(made)
