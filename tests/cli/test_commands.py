@@ -65,6 +65,22 @@ def test_a_shell_completes_every_command(evenbeat) -> None:
     assert evenbeat(**asked).stdout.split() == ["token", "tokens"]
 
 
+def test_a_reader_that_has_gone_away_ends_it_without_a_word(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [EVENBEAT, "config"],
+        env={"PATH": os.defpath},
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
 INTERRUPTED = """
 import os, signal, sys
 

@@ -1,7 +1,9 @@
 """The commands for those who run the whole: status, nodes, audit, maintenance, templates."""
 
 import json
+import os
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -153,3 +155,20 @@ async def test_limits_that_the_group_does_not_have_are_warned_of(
         warning, *more = said.err.splitlines()
         assert warning.startswith("Warning: limits.max_running 5 is not used"), words
         assert more == []
+
+
+async def test_a_user_of_the_database_without_rights_is_told_in_one_line(
+    database: Database, call: Call, environ: dict[str, str]
+) -> None:
+    weak = f"weak_{os.urandom(4).hex()}"
+    url = urlsplit(environ["EVENBEAT_DATABASE_URL"])
+    own = f"{weak}:w@{url.netloc.rpartition('@')[2]}"
+    async with database.connection() as connection:
+        await connection.execute(f"create role {weak} login password 'w'")
+        try:
+            environ["EVENBEAT_DATABASE_URL"] = urlunsplit(url._replace(netloc=own))
+            said = await call("jobs", "list")
+        finally:
+            await connection.execute(f"drop role {weak}")
+    assert said.code == 1
+    assert said.err.startswith("evenbeat: the database's user may not do this: permission denied")

@@ -20,6 +20,8 @@ def backup(file: File, data_dir: DataDir = None, output: show.Output = show.Form
 
     Secrets are not in it, but everything else is: payloads, results and log lines of all jobs. The
     file is for your eyes alone; keep it so.
+
+    Example: evenbeat db backup monday.zip
     """
 
     async def work(url: str) -> Backup:
@@ -42,6 +44,8 @@ def restore(
 
     Refused while nodes live on the database. What ran when the backup was taken is lost, and the
     first node that joins settles it. Exit code 1 if a rule is broken.
+
+    Example: evenbeat db restore monday.zip
     """
     if replace and not yes:
         typer.confirm("Lose every job and run in this database?", abort=True, err=True)

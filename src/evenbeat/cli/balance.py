@@ -36,7 +36,10 @@ MOST_SHOWN = 20
 def show_distribution(
     group: Group = None, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
 ) -> None:
-    """Show the next 24 hours, how even they are, and what could be done about it."""
+    """Show the next 24 hours, how even they are, and what could be done about it.
+
+    Example: evenbeat balance show --group site
+    """
     view = with_app(lambda eb: eb.balance.view(group=group), data_dir)
     if output is show.Format.JSON:
         from evenbeat.api.v1.wire.balance import DistributionOut
@@ -53,7 +56,10 @@ def preview(
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Say what a rebalance would do; nothing is moved."""
+    """Say what a rebalance would do; nothing is moved.
+
+    Example: evenbeat balance preview --max-moves 10
+    """
     found = with_app(
         lambda eb: eb.balance.preview(group=group, max_moves=max_moves, by=me()), data_dir
     )
@@ -71,7 +77,9 @@ def preview(
 
 @app.command()
 def apply(
-    plan_id: Annotated[UUID | None, typer.Argument(help="As `preview` named it.")] = None,
+    plan_id: Annotated[
+        UUID | None, typer.Argument(help="As `evenbeat balance preview` named it.", metavar="PLAN")
+    ] = None,
     group: Group = None,
     max_moves: MaxMoves = None,
     yes: Yes = False,
@@ -81,6 +89,8 @@ def apply(
     """Apply a plan as it was shown; without one, make it and ask.
 
     Ends with exit code 1 if the plan does not hold any more, or if the answer is no.
+
+    Example: evenbeat balance apply --max-moves 10
     """
     if plan_id is not None and (group is not None or max_moves is not None):
         raise typer.BadParameter("the plan has settled --group and --max-moves already")
@@ -102,7 +112,10 @@ def apply(
 def undo(
     yes: Yes = False, data_dir: DataDir = None, output: show.Output = show.Format.TABLE
 ) -> None:
-    """Take the last rebalance back: its jobs return to where they were."""
+    """Take the last rebalance back: its jobs return to where they were.
+
+    Example: evenbeat balance undo
+    """
     last = with_app(lambda eb: eb.balance.last_applied(), data_dir)
     if not yes:
         when = f"{last.applied_at:%Y-%m-%d %H:%M} UTC by {last.applied_by}"
@@ -125,7 +138,10 @@ def forecast(
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Show what the coming week will see, and what if there were more jobs or fewer workers."""
+    """Show what the coming week will see, and what if there were more jobs or fewer workers.
+
+    Example: evenbeat balance forecast --add "every 30m" --count 100 --takes 20s
+    """
     more = [] if add is None else [Added(Timetable(parse(add)), number, expected(takes))]
     found = with_app(
         lambda eb: eb.balance.forecast(group=group, workers=workers, added=more), data_dir

@@ -65,7 +65,9 @@ def evenbeat(
         raise typer.Exit
 
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Host = Annotated[
+    str | None, typer.Option(help="Address to listen on; 127.0.0.1 is this machine alone.")
+]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0: any free one.")]
 Concurrency = Annotated[int | None, typer.Option(help="Runs at once on this node.")]
 
@@ -77,19 +79,28 @@ def up(
     data_dir: DataDir = None,
     concurrency: Concurrency = None,
 ) -> None:
-    """Run everything in one process: PostgreSQL, the API and a node that runs jobs."""
+    """Run everything in one process: PostgreSQL, the API and a node that runs jobs.
+
+    Example: evenbeat up --port 8061
+    """
     run(load(host=host, port=port, data_dir=data_dir, concurrency=concurrency), "api", "node")
 
 
 @app.command()
 def server(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
-    """Run the API alone; jobs are run by `evenbeat worker`."""
+    """Run the API alone; jobs are run by `evenbeat worker`.
+
+    Example: evenbeat server --host 0.0.0.0
+    """
     run(load(host=host, port=port, data_dir=data_dir), "api")
 
 
 @app.command()
 def worker(data_dir: DataDir = None, concurrency: Concurrency = None) -> None:
-    """Run a node alone: it runs jobs, and waits for the schema if there is none yet."""
+    """Run a node alone: it runs jobs, and waits for the schema if there is none yet.
+
+    Example: evenbeat worker --concurrency 20
+    """
     run(load(data_dir=data_dir, concurrency=concurrency), "node")
 
 
@@ -102,5 +113,8 @@ def run(settings: Settings, *parts: str) -> None:
 
 @app.command()
 def config(output: show.Output = show.Format.TABLE) -> None:
-    """Show every setting, its value, and where the value comes from."""
+    """Show every setting, its value, and where the value comes from.
+
+    Example: evenbeat config
+    """
     show.settings(load(), output)

@@ -22,7 +22,10 @@ app.command()(backups.restore)
 
 @app.command()
 def migrate(dry_run: DryRun = False, data_dir: DataDir = None) -> None:
-    """Bring the schema up to date."""
+    """Bring the schema up to date.
+
+    Example: evenbeat db migrate --dry-run
+    """
 
     async def work(url: str) -> None:
         status = await migrations.status(url)
@@ -43,7 +46,10 @@ def rollback(
     yes: Yes = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Take the newest migrations back, and what they hold with them."""
+    """Take the newest migrations back, and what they hold with them.
+
+    Example: evenbeat db rollback --steps 1 --dry-run
+    """
 
     async def plan(url: str) -> list[migrations.Migration]:
         status = await migrations.status(url)
@@ -71,7 +77,10 @@ def rollback(
 
 @app.command()
 def status(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) -> None:
-    """Show every migration and when it was applied; exit code 1 if any is pending."""
+    """Show every migration and when it was applied; exit code 1 if any is pending.
+
+    Example: evenbeat db status
+    """
     found = with_url(migrations.status, data_dir)
     applied = {step.number: step for step in found.applied}
     names = {step.number: step.name for step in (*found.known, *found.applied)}
@@ -87,7 +96,10 @@ def status(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) ->
 
 @app.command()
 def url(data_dir: DataDir = None) -> None:
-    """Print the database's URL, password included."""
+    """Print the database's URL, password included.
+
+    Example: evenbeat db url
+    """
 
     async def work(found: str) -> str:
         return found
@@ -97,7 +109,10 @@ def url(data_dir: DataDir = None) -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context, data_dir: DataDir = None) -> None:
-    """Open psql on the database; arguments go to it, as in `evenbeat db psql -c "select 1"`."""
+    """Open psql on the database; arguments go to it, and its exit code is the command's.
+
+    Example: evenbeat db psql -c "select count(*) from evenbeat.job"
+    """
 
     program = find_program("psql", load(data_dir=data_dir).pg_bin)
 

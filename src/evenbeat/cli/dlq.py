@@ -33,8 +33,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.")]
-Ids = Annotated[list[UUID] | None, typer.Argument(help="Letters; or choose them by options.")]
+LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.", metavar="ID")]
+Ids = Annotated[
+    list[UUID] | None,
+    typer.Argument(
+        help="Letters, as `evenbeat dlq list` shows them; or choose them by options.", metavar="ID"
+    ),
+]
 NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
 
 COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")

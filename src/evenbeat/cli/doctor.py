@@ -21,6 +21,8 @@ def doctor(
     """Look for what is wrong: schema, storage, lag, nodes, vacuum, connections, clock, rules.
 
     Changes nothing. Ends with exit code 1 if anything is wrong, with advice for each of it.
+
+    Example: evenbeat doctor --quick
     """
 
     async def work(eb: Evenbeat) -> list[Finding]:

@@ -76,6 +76,8 @@ def crontab(
 
     A job is named after what it runs, so that importing again changes nothing; a job that is there
     and differs is left alone. Exit code 1 if a line could not be taken in.
+
+    Example: evenbeat import crontab /etc/crontab --dry-run
     """
     zone, source = (check_zone(tz, "--tz"), "--tz") if tz else machine_zone()
     if user_column is None and file.startswith(SYSTEM_CRONTABS):
@@ -106,6 +108,8 @@ def interval_scheduler(
 
     An interval keeps its rhythm, and wins over a `schedule_time`; a `schedule_time` alone stays the
     cron it is. Exit code 1 if a row could not be taken in.
+
+    Example: evenbeat import interval-scheduler jobs.csv --dry-run
     """
     # Loaded here: what reads requests takes a while, and the other commands need none of it.
     from evenbeat.api.v1.wire import rows

@@ -20,7 +20,7 @@ from evenbeat.store.runs import ListedRun, StoredLine
 app = typer.Typer(help="The history of all jobs.", no_args_is_help=True)
 app.command()(export)
 
-RunId = Annotated[UUID, typer.Argument(help="As `evenbeat runs list` shows it.")]
+RunId = Annotated[UUID, typer.Argument(help="As `evenbeat runs list` shows it.", metavar="ID")]
 COLUMNS = ("id", "job", "number", "state", "cause", "started_at", "took", "node", "error")
 
 

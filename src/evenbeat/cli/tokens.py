@@ -34,7 +34,10 @@ def token(
     expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
     data_dir: DataDir = None,
 ) -> None:
-    """Print a token for the API, alone on the last line."""
+    """Print a token for the API, alone on the last line.
+
+    Example: evenbeat token --role viewer --name grafana --expires 90d
+    """
     lifetime = parse_duration(expires, "expires", LIFETIME)
     settings = load(data_dir=data_dir)
     log.configure(settings)
@@ -97,12 +100,17 @@ def row_of(token: AccessToken, now: datetime) -> tuple[Any, ...]:
 
 @app.command()
 def revoke(
-    token_id: Annotated[UUID, typer.Argument(help="As `evenbeat tokens list` shows it.")],
+    token_id: Annotated[
+        UUID, typer.Argument(help="As `evenbeat tokens list` shows it.", metavar="ID")
+    ],
     yes: Yes = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
-    """Revoke a token: it opens nothing any more, within seconds on every process. Asks first."""
+    """Revoke a token: it opens nothing any more, within seconds on every process. Asks first.
+
+    Example: evenbeat tokens revoke 0a6b1c52-6f0e-4b8e-9d0c-3f6a2f3f7a11
+    """
     if not yes:
         found = with_app(lambda eb: eb.tokens.get(token_id), data_dir)
         typer.confirm(f"Revoke the token of {found.name}, {found.id}?", abort=True, err=True)

@@ -12,6 +12,8 @@ def verify(data_dir: DataDir = None, output: show.Output = show.Format.TABLE) ->
     """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
 
     Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
+
+    Example: evenbeat verify
     """
     report = with_app(lambda eb: eb.verify(), data_dir)
     if output is show.Format.JSON:
