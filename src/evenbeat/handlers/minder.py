@@ -38,12 +38,11 @@ TO_DEFAULT = (
 
 
 def control(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def read_order() -> dict[str, Any]:
-    """What to run, as `handlers/program.py` writes it. A node that died meanwhile wants nothing."""
+    """What to run, as `handlers/minding.py` writes it. A node that died meanwhile wants nothing."""
     size = int.from_bytes(read_exactly(4))
     return marshal.loads(read_exactly(size))  # noqa: S302 - from the node, by a pair of sockets
 
@@ -114,7 +113,7 @@ def become(order: dict[str, Any], streams: tuple[int, int, int], failed: int) ->
         what = f"cannot be started in {order['cwd']}"
         os.chdir(order["cwd"])
         what = f"cannot run {order['argv'][0]}"
-        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - it is what for
+        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is the point
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         os.write(failed, f"{what}: {why}".encode(errors="replace"))

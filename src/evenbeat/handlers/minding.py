@@ -38,20 +38,21 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Minded:
-    """A minder that was started, and our end of its leash."""
+class Started:
+    """A minder, and what it is to be told."""
 
-    process: "subprocess.Popen[bytes]"
-    leash: socket.socket
+    minder: "subprocess.Popen[bytes]"
+    order: bytes
 
 
-def start(payload: dict[str, Any], context: RunContext, grace: timedelta) -> Minded:
-    """Start a minder with a program; blocks. Raises InvalidInput for a user that is not there,
-    and NotPermitted for one that this node cannot become."""
-    order = order_of(payload, context, grace)
-    leash, theirs = socket.socketpair()
+def start(
+    theirs: socket.socket, payload: dict[str, Any], context: RunContext, grace: timedelta
+) -> Started:
+    """Start a minder, and give it its end of the leash; blocks. Raises InvalidInput for a user that
+    is not there, and NotPermitted for one that this node cannot become."""
     with theirs:
-        process = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
+        order = framed(order_of(payload, context, grace))
+        minder = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
             [sys.executable, "-I", "-S", str(MINDER)],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
@@ -61,9 +62,7 @@ def start(payload: dict[str, Any], context: RunContext, grace: timedelta) -> Min
             # Ctrl-C on the node's terminal is for the node.
             start_new_session=True,
         )
-    leash.sendall(framed(order))
-    leash.setblocking(False)
-    return Minded(process, leash)
+    return Started(minder, order)
 
 
 def framed(value: Any) -> bytes:
@@ -136,13 +135,19 @@ class Leash:
         self.pid: int | None = None
 
     @classmethod
-    async def of(cls, minded: Minded) -> Self:
+    async def pair(cls) -> tuple[Self, socket.socket]:
+        """A leash, and the minder's end of it."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
         try:
-            return cls(*await asyncio.open_connection(sock=minded.leash))
+            return cls(*await asyncio.open_connection(sock=ours)), theirs
         except BaseException:
-            # The minder ends by that, with its program.
-            minded.leash.close()
+            ours.close()
+            theirs.close()
             raise
+
+    def order(self, order: bytes) -> None:
+        self._writer.write(order)
 
     async def hear(self) -> dict[str, Any] | None:
         """The next word; None when the minder is gone."""

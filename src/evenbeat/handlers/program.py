@@ -19,7 +19,7 @@ from evenbeat.core.outcome import Done, Failed, Outcome
 from evenbeat.core.run_log import Level
 from evenbeat.core.secrets import Secrets
 from evenbeat.handlers import minding, program_payload
-from evenbeat.handlers.minding import Leash, Minded
+from evenbeat.handlers.minding import Leash, Started
 
 LEVELS: dict[str, Level] = {"out": "info", "err": "warning"}
 LONGEST_HINT = 500
@@ -53,25 +53,30 @@ class Program:
 
     async def run(self, context: RunContext) -> Outcome:
         payload = context.secrets.fill(context.payload)
-        try:
-            minded = await context.in_thread(partial(minding.start, payload, context, self._grace))
-        except (InvalidInput, NotPermitted) as error:
-            return Failed(str(error), error_type=type(error).__name__, is_final=True)
-        except OSError as error:
-            return Failed(f"no program can be started: {error}", error_type="NotStarted")
-        ended = await attended(minded, context)
+        # Held before there is a minder: whatever happens then, it is let go.
+        leash, theirs = await Leash.pair()
+        with contextlib.closing(leash):
+            start = partial(minding.start, theirs, payload, context, self._grace)
+            try:
+                started = await context.in_thread(start)
+            except (InvalidInput, NotPermitted) as error:
+                return Failed(str(error), error_type=type(error).__name__, is_final=True)
+            except OSError as error:
+                return Failed(f"no program can be started: {error}", error_type="NotStarted")
+            ended = await attended(leash, started, context)
         if not isinstance(ended, Ended):
             return Failed(ended, error_type="NotStarted")
         return judge(ended, payload.get("ok_codes", [0]), context.secrets)
 
 
-async def attended(minded: Minded, context: RunContext) -> Ended | str:
+async def attended(leash: Leash, started: Started, context: RunContext) -> Ended | str:
     """The end of the program, or why there was no beginning."""
-    leash = await Leash.of(minded)
     try:
         if context.is_cancelled:
-            # Told so while it was being started.
+            # Told so while the minder was being started: it has nothing to do.
             leash.let_go()
+        else:
+            leash.order(started.order)
         try:
             return await heard(leash, context)
         except asyncio.CancelledError:
@@ -80,7 +85,7 @@ async def attended(minded: Minded, context: RunContext) -> Ended | str:
     finally:
         leash.close()
         # Else it stays in the table of processes, as a zombie.
-        await context.in_thread(minded.process.wait)
+        await context.in_thread(started.minder.wait)
 
 
 async def heard(leash: Leash, context: RunContext) -> Ended | str:

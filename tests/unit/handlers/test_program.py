@@ -25,6 +25,7 @@ from evenbeat.engine import runner
 from evenbeat.engine.toolbox import NodeToolbox
 from evenbeat.handlers import built_in, minding
 from evenbeat.handlers.function import Function
+from evenbeat.handlers.minding import Leash
 from evenbeat.handlers.program import Program
 from evenbeat.handlers.sql_function import SqlFunction
 from tests.support.offspring import is_alive, pids_in
@@ -50,6 +51,11 @@ class Desk(NodeToolbox):
     def __init__(self) -> None:
         super().__init__(None, 10)
         self.lines: list[LogLine] = []
+        self.begins = asyncio.Event()
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        self.begins.set()
+        return await super().in_thread(function)
 
     def log(self, line: LogLine) -> None:
         self.lines.append(line)
@@ -350,10 +356,9 @@ async def test_told_to_stop_it_may_tidy_up_first(run: Runs, desk: Desk, tmp_path
     assert ("info", "tidied") in desk.said
 
 
-async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs) -> None:
+async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk: Desk) -> None:
     running = run("sleep 600")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await desk.begins.wait()
     running.stop()
     assert isinstance(await running, Failed)
 
@@ -371,12 +376,17 @@ async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) 
 async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
-    minded = minding.start(job.definition.payload, RunContext(job, desk), timedelta(seconds=1))
+    leash, theirs = await Leash.pair()
+    payload, context = job.definition.payload, RunContext(job, desk)
+    started = minding.start(theirs, payload, context, timedelta(seconds=1))
+    leash.order(started.order)
     [pid] = await pids_in(file, 1)
-    minded.process.kill()
-    minded.process.wait()
+    started.minder.kill()
+    started.minder.wait()
+    leash.close()
     await eventually(lambda: not is_alive(pid), "the program's end")
-    minded.leash.close()
+    # The loop closes it at its next turn.
+    await asyncio.sleep(0)
 
 
 async def test_no_zombie_is_left_of_it(run: Runs) -> None:
