@@ -11,6 +11,7 @@ import orjson
 
 from evenbeat.control.checks import check_dedupe_key, check_definition, check_policy
 from evenbeat.core import planning
+from evenbeat.core.audit import Actor
 from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.groups import Group, resolve
 from evenbeat.core.ids import new_job_uids
@@ -41,8 +42,11 @@ class Preparation:
         known_kinds: Collection[str],
         now: datetime,
         faults: Faults | None = None,
+        by: Actor | None = None,
     ) -> None:
+        """`by`: whose doing it is, where that is to be audited."""
         self._registry = registry
+        self._by = by
         # Of SQL functions.
         self._faults = faults or {}
         self._known_kinds = known_kinds
@@ -64,6 +68,7 @@ class Preparation:
             payload,
             resolved_group(definition) if definition.group else None,
             dedupe_key,
+            self._by,
         )
 
     def check(self, definition: Definition) -> str:
