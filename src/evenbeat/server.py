@@ -22,6 +22,7 @@ from evenbeat.web.auth import Gate, needs
 from evenbeat.web.envelope import Envelope
 from evenbeat.web.limits import BodyLimit
 from evenbeat.web.measured import Measured
+from evenbeat.web.protocol import Connection
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
@@ -114,6 +115,8 @@ async def serve(
     """Answer requests until `stopping` is set, then finish those under way."""
     config = uvicorn.Config(
         site,
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         # Who we are and in which version is for those who sign in.
