@@ -46,10 +46,8 @@ def build(app: Evenbeat) -> FastAPI:
     site.add_middleware(Measured, metrics=app.metrics)
     # Added last, so that it is around everything else.
     site.add_middleware(Envelope)
-    site.include_router(probes.router)
-    site.include_router(metrics.router)
     # Routes are tried one after the other: those that are asked most come first.
-    for router in (*tasks.ROUTERS, *v1.ROUTERS):
+    for router in (*tasks.ROUTERS, probes.router, metrics.router, *v1.ROUTERS):
         site.include_router(router)
     description.install(site)
     site.add_api_route(

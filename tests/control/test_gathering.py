@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from evenbeat.control import doubt
 from evenbeat.control.admission import LARGEST_TOGETHER, Admission
-from evenbeat.control.gathering import MOST_TOGETHER, Gathering
+from evenbeat.control.gathering import MOST_TOGETHER, MOST_UNDER_WAY, Gathering
 from evenbeat.core.audit import PYTHON, Actor
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import Definition
@@ -23,15 +24,20 @@ from tests.support.cutting_proxy import cutting_proxy
 from tests.support.waiting import eventually
 
 MARK = "cut-here"
+HELD_UP = """
+    select count(*) = $1 from pg_locks
+    where relation = 'evenbeat.audit'::regclass and not granted
+"""
 
 
 class Paper:
     """Takes what is written, one list at a time, when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 1) -> None:
         self.written: list[list[str]] = []
         self.go_on = asyncio.Event()
-        self.gathering = Gathering(self.write)
+        self.at_once = at_once
+        self.gathering = Gathering(self.write, at_once)
 
     async def write(self, items: list[str]) -> None:
         self.written.append(items)
@@ -42,9 +48,9 @@ class Paper:
             raise ValueError("bad")
 
     async def begin(self, *items: str) -> list[asyncio.Task[None]]:
-        """All of them asked for; the first one is on its way."""
+        """All of them asked for; the first ones are on their way."""
         tasks = [asyncio.create_task(self.gathering.add(item)) for item in items]
-        await eventually(lambda: len(self.gathering) == len(items) - 1)
+        await eventually(lambda: len(self.gathering) == len(items) - self.at_once)
         return tasks
 
 
@@ -65,6 +71,18 @@ async def test_who_comes_meanwhile_goes_together() -> None:
     assert paper.written == [["a"], ["b", "c", "d"]]
     await paper.gathering.add("e")
     assert paper.written[2:] == [["e"]]
+
+
+async def test_so_many_are_written_at_once_and_no_more() -> None:
+    paper = Paper(at_once=2)
+    tasks = await paper.begin("a", "b", "c", "d", "e")
+    assert paper.written == [["a"], ["b"]]
+    tasks[0].cancel()
+    await eventually(lambda: len(paper.written) == 3)
+    paper.go_on.set()
+    await asyncio.gather(*tasks[1:])
+    assert paper.written == [["a"], ["b"], ["c", "d", "e"]]
+    await paper.gathering.add("f")
 
 
 async def test_no_more_go_together_than_one_statement_may_hold() -> None:
@@ -142,14 +160,22 @@ async def admission(database: Database) -> AsyncIterator[Admission]:
     await made.close()
 
 
+def waits(admission: Admission, count: int) -> bool:
+    return len(admission.gathering) == count
+
+
 async def held_up(
     admission: Admission, database: Database, given: list[tuple[Definition, Actor]]
 ) -> list[Any]:
-    """These jobs, or their errors, added while the first one is kept from being written."""
+    """These jobs, or their errors, added while the first ones are kept from being written."""
+    tasks: list[asyncio.Task[Any]] = []
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
-        tasks = [asyncio.create_task(admission.add(each, None, None, by)) for each, by in given]
-        await eventually(lambda: len(admission.gathering) == len(given) - 1)
+        for each, by in given:
+            tasks.append(asyncio.create_task(admission.add(each, None, None, by)))
+            under_way = min(len(tasks), MOST_UNDER_WAY)
+            await eventually(partial(value, database, HELD_UP, under_way))
+            await eventually(partial(waits, admission, len(tasks) - under_way))
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -163,7 +189,7 @@ async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answ
     # Whoever is first finds its lane closed, and goes another way.
     await admission.add(definition(), None, None, PYTHON)
     added = await held_up(admission, database, given)
-    assert await value(database, "select count(distinct xmin::text) from evenbeat.job") == 3
+    assert await value(database, "select count(distinct xmin::text) from evenbeat.job") == 4
     for job, (wanted, by) in zip(added, given, strict=True):
         assert job.definition.payload == wanted.payload
         assert job.is_new
@@ -199,11 +225,7 @@ async def test_who_might_wait_for_others_goes_its_own_way(
             admission.add(definition(payload="x" * LARGEST_TOGETHER), None, None, by),
         ]
         tasks = [asyncio.create_task(way) for way in ways]
-        query = """
-            select count(*) = 4 from pg_locks
-            where relation = 'evenbeat.audit'::regclass and not granted
-        """
-        await eventually(lambda: value(database, query))
+        await eventually(partial(value, database, HELD_UP, len(tasks)))
         assert len(admission.gathering) == 0
     await asyncio.gather(*tasks)
 
@@ -219,10 +241,11 @@ async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
         await admission.add(definition(), None, None, PYTHON)
         proxy.closes_after_cut = True
         proxy.cut_on(MARK, "answer")
-        given = [(definition(payload=what), Actor("p", "r")) for what in ("a", MARK, f"{MARK} 2")]
-        _, *told = await held_up(admission, database, given)
+        payloads = ("a", "b", MARK, f"{MARK} 2")
+        given = [(definition(payload=each), Actor("p", "r")) for each in payloads]
+        _, _, *told = await held_up(admission, database, given)
         await far.close()
-    for what, error in zip((MARK, f"{MARK} 2"), told, strict=True):
+    for what, error in zip(payloads[2:], told, strict=True):
         query = "select uid::text from evenbeat.job where payload = to_jsonb($1::text)"
         assert isinstance(error, doubt.NotKnown)
         assert await value(database, query, what) in str(error)

@@ -126,8 +126,9 @@ class Admission:
             return Batch([])
         first_of = {each.dedupe_key: each for each in reversed(prepared) if each.dedupe_key}
         distinct = [e for e in prepared if not e.dedupe_key or first_of[e.dedupe_key] is e]
-        soonest = min(each.plan.first_beat for each in prepared)
-        is_soon = soonest < preparation.now + clock.SOON
+        # Plans are few, and shared.
+        plans = {id(each.plan): each.plan for each in prepared}.values()
+        is_soon = min(plan.first_beat for plan in plans) < preparation.now + clock.SOON
         storing = Storing(distinct, is_soon)
         await self._store(storing, connection)
         uids = {key: each.uid for key, each in first_of.items()} | storing.holders
@@ -139,7 +140,7 @@ class Admission:
                 if each.dedupe_key
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
-            any(each.plan.state is State.SCHEDULED for each in prepared),
+            any(plan.state is State.SCHEDULED for plan in plans),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
@@ -182,7 +183,7 @@ class Admission:
     ) -> Preparation:
         """A kind is known if this process or any node ever served it."""
         kinds = {each.kind for each in definitions}
-        if not kinds <= {*self._registry, *self._known_kinds}:
+        if not all(kind in self._registry or kind in self._known_kinds for kind in kinds):
             self._known_kinds = {lane.kind for lane in await nodes.lanes(self._database)}
         return Preparation(
             self._registry,
@@ -325,7 +326,9 @@ async def write_all(session: Session, storing: Storing) -> None:
     # The first job that names a group says what it allows.
     named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
     group_ids = await groups.ensure_all(session, list(named.values())) if named else {}
-    left = sorted(storing.newborns, key=by_key_and_name)
+    left = storing.newborns
+    if any(each.dedupe_key or each.definition.name for each in left):
+        left = sorted(left, key=by_key_and_name)
     for _ in range(TRIES):
         left = await write_chunks(session, left, storing, group_ids)
         held = await newborns.holders(session, [each.dedupe_key or "" for each in left])

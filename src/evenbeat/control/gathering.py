@@ -1,7 +1,7 @@
 """Things that come at the same moment, from many callers, and are written at once.
 
 A statement and its flush to disk cost nearly the same for one job as for ten. Whoever comes while
-another is being written waits for that one's end, and then goes together with all who came
+two others are being written waits for the end of one, and then goes together with all who came
 meanwhile. Whoever comes alone waits for nobody.
 """
 
@@ -18,6 +18,8 @@ from evenbeat.core.errors import StoreUnavailable
 Item = TypeVar("Item")
 # Of jobs of at most 10 kB: a statement of a megabyte.
 MOST_TOGETHER = 100
+# While one is flushed to disk, another is on its way: neither the disk nor we wait for the other.
+MOST_UNDER_WAY = 2
 
 
 @dataclass(slots=True)
@@ -31,23 +33,26 @@ class Waiting(Generic[Item]):
 
 
 class Gathering(Generic[Item]):
-    """Writes items, one list of them after the other; each caller hears of its own error alone."""
+    """Writes items, alone or in lists of them; each caller hears of its own error alone."""
 
-    def __init__(self, write: Callable[[list[Item]], Awaitable[None]]) -> None:
-        """`write` takes all of them or none."""
+    def __init__(
+        self, write: Callable[[list[Item]], Awaitable[None]], at_once: int = MOST_UNDER_WAY
+    ) -> None:
+        """`write` takes all of them or none, and so many lists at the same time."""
         self._write = write
+        self._at_once = at_once
         self._waiting: deque[Waiting[Item]] = deque()
-        self._is_busy = False
-        self._writing: asyncio.Task[None] | None = None
+        self._under_way = 0
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def add(self, item: Item) -> None:
         """Written when this returns."""
-        if self._is_busy:
+        if self._under_way >= self._at_once:
             waiting = Waiting(item, asyncio.get_running_loop().create_future())
             self._waiting.append(waiting)
             await waiting.told
             return
-        self._is_busy = True
+        self._under_way += 1
         try:
             await self._write([item])
         finally:
@@ -59,20 +64,21 @@ class Gathering(Generic[Item]):
 
     async def done(self) -> None:
         """Wait for what is being written for others."""
-        while self._writing is not None and not self._writing.done():
-            await asyncio.wait([self._writing])
+        while self._writing:
+            await asyncio.wait(self._writing)
 
     def _go_on(self) -> None:
         batch = self._next()
-        self._is_busy = bool(batch)
         if not batch:
+            self._under_way -= 1
             return
         # In a task of its own, and in nobody's context: if one of the callers goes away, the
         # others still wait for it.
-        self._writing = asyncio.get_running_loop().create_task(
+        writing = asyncio.get_running_loop().create_task(
             self._write_all([each.item for each in batch]), context=contextvars.Context()
         )
-        self._writing.add_done_callback(partial(self._tell, batch))
+        self._writing.add(writing)
+        writing.add_done_callback(partial(self._tell, batch))
 
     def _next(self) -> list[Waiting[Item]]:
         batch: list[Waiting[Item]] = []
@@ -88,6 +94,7 @@ class Gathering(Generic[Item]):
         await self._write(items)
 
     def _tell(self, batch: list[Waiting[Item]], writing: asyncio.Task[None]) -> None:
+        self._writing.discard(writing)
         error = None if writing.cancelled() else writing.exception()
         if error is not None and len(batch) > 1 and not isinstance(error, StoreUnavailable):
             # One of them is at fault, and only trying tells which.

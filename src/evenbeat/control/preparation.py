@@ -143,7 +143,7 @@ def as_stored(definition: Definition, timetable: Timetable) -> Definition:
         definition,
         timetable=timetable,
         payload=same_json(definition.payload),
-        labels=same_json(definition.labels),
+        labels=same_json(definition.labels) if definition.labels else {},
         group=group and Group(group.key, job_limit=group.job_limit),
         runs_on=tuple(sorted(set(definition.runs_on))),
     )
@@ -197,7 +197,8 @@ async def prepare_all(
     for place, (definition, key) in enumerate(items):
         try:
             prepared.append(preparation.newborn(uids[place], definition, key))
-            check_name_is_new(definition.name, place, names)
+            if definition.name is not None:
+                check_name_is_new(definition.name, place, names)
         except InvalidInput as error:
             where = f"jobs[{place}]"
             faults.extend(FieldError(f"{where}.{e.field}", e.message) for e in error.errors)
@@ -211,6 +212,6 @@ async def prepare_all(
     return prepared
 
 
-def check_name_is_new(name: str | None, place: int, names: dict[str, int]) -> None:
-    if name is not None and names.setdefault(name, place) != place:
+def check_name_is_new(name: str, place: int, names: dict[str, int]) -> None:
+    if names.setdefault(name, place) != place:
         raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")

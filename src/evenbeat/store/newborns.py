@@ -106,6 +106,8 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
     lanes = [(each.kind, each.runs_on) for each in written]
     usual = plans[0]
     others = [None if plan is usual else plan for plan in plans]
+    usual_policy = written[0].policy
+    other_policies = [None if each.policy is usual_policy else each.policy for each in written]
     places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes), 1)}
     return {
         "kinds": [kind for kind, _ in places],
@@ -113,6 +115,7 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
         "state": CODE_OF_STATE[usual.state],
         "next_beat_at": usual.first_beat,
         "timetable": json_text(usual.timetable.to_object()),
+        "policy": policy_text(usual_policy),
         "lanes": [places[lane] for lane in lanes] if len(places) > 1 else [],
         "uids": [each.uid for each in newborns],
         "states": sparse([plan and CODE_OF_STATE[plan.state] for plan in others]),
@@ -127,7 +130,7 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
         "timetables": sparse(
             shared(others, lambda plan: plan and json_text(plan.timetable.to_object()))
         ),
-        "policies": sparse(shared([each.policy for each in written], policy_text)),
+        "policies": sparse(shared(other_policies, lambda policy: policy and policy_text(policy))),
         "labels": sparse([json_text(each.labels) if each.labels else None for each in written]),
         "wordings": sparse([json_text(each.wording) if each.wording else None for each in written]),
         "actors": sparse([each.by and each.by.name for each in newborns]),
@@ -137,9 +140,8 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
 
 # Nearly all jobs have one of a few.
 @lru_cache(maxsize=1024)
-def policy_text(policy: Policy) -> str | None:
-    written = encode_policy(policy)
-    return json_text(written) if written else None
+def policy_text(policy: Policy) -> str:
+    return json_text(encode_policy(policy))
 
 
 def shared(values: Sequence[Shared], encode: Callable[[Shared], str | None]) -> list[str | None]:

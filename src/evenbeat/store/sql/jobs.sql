@@ -9,7 +9,8 @@ open as materialized (
 
 -- fragment: given
 -- The jobs, each array one of their columns; those are left out whose lane is not open.
--- Most jobs of a batch have a plan in common: it comes once, and null in the arrays stands for it.
+-- Most jobs of a batch have a plan and a policy in common: they come once, and null in the arrays
+-- stands for them.
 -- Arrays may come empty: unnest pads with nulls. JSON comes, and uids go, as text: it may be on a
 -- connection that is not ours, with codecs that we do not know.
 select
@@ -59,8 +60,9 @@ born as (
     select
         kept.id, kept.uid, kept.name, kept.kind, kept.payload::jsonb,
         coalesce(kept.timetable::jsonb, (select :timetable::text::jsonb)),
-        coalesce(kept.policy, '{}')::jsonb, coalesce(kept.labels, '{}')::jsonb,
-        kept.group_key, kept.runs_on, coalesce(kept.wording, '{}')::jsonb, :now, :now
+        coalesce(kept.policy::jsonb, (select :policy::text::jsonb)),
+        coalesce(kept.labels::jsonb, '{}'), kept.group_key, kept.runs_on,
+        coalesce(kept.wording::jsonb, '{}'), :now, :now
     from kept
     order by kept.name, kept.id
 ),
