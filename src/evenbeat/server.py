@@ -22,6 +22,7 @@ from evenbeat.web.auth import Gate, needs
 from evenbeat.web.envelope import Envelope
 from evenbeat.web.limits import BodyLimit
 from evenbeat.web.measured import Measured
+from evenbeat.web.protocol import Connection
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
@@ -45,10 +46,8 @@ def build(app: Evenbeat) -> FastAPI:
     site.add_middleware(Measured, metrics=app.metrics)
     # Added last, so that it is around everything else.
     site.add_middleware(Envelope)
-    site.include_router(probes.router)
-    site.include_router(metrics.router)
     # Routes are tried one after the other: those that are asked most come first.
-    for router in (*tasks.ROUTERS, *v1.ROUTERS):
+    for router in (*tasks.ROUTERS, probes.router, metrics.router, *v1.ROUTERS):
         site.include_router(router)
     description.install(site)
     site.add_api_route(
@@ -114,6 +113,8 @@ async def serve(
     """Answer requests until `stopping` is set, then finish those under way."""
     config = uvicorn.Config(
         site,
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         # Who we are and in which version is for those who sign in.

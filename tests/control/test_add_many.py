@@ -180,7 +180,7 @@ async def test_a_node_runs_jobs_that_were_added_at_once(workshop: Workshop, jobs
 async def test_a_plan_made_for_one_job_serves_ten_thousand(database: Database) -> None:
     """A nested loop over them would be a hundred million steps."""
     async with database.connection() as connection:
-        statement = SQL["insert"]
+        statement = SQL["insert_by_key"]
         await connection.execute("set plan_cache_mode = 'force_generic_plan'")
         await connection.execute(f"prepare stored as {statement.text('database')}")
         nulls = ", ".join(["null"] * len(statement.parameters))

@@ -1,7 +1,7 @@
 """How jobs come into being: one, a hundred thousand at once, or by name."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from evenbeat.control import doubt
+from evenbeat.control.gathering import Gathering
 from evenbeat.control.preparation import (
     Entry,
     Preparation,
@@ -49,6 +50,8 @@ QUIET = 0.02
 TRIES = 10
 # As many as somebody may read.
 MOST_WARNINGS = 100
+# In bytes of payload; what is larger would keep others waiting for itself.
+LARGEST_TOGETHER = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,9 @@ class Storing:
 
     newborns: list[Newborn]
     wakes: bool
-    # Whose doing it is, where that is to be audited.
-    by: Actor | None
+    # None as well where they were stored and the answer was lost.
     born: Born | None = None
+    is_stored: bool = False
     holders: dict[str, UUID] = field(default_factory=dict[str, UUID])
     groups: dict[str, StoredGroup] = field(default_factory=dict[str, StoredGroup])
 
@@ -93,23 +96,25 @@ class Admission:
         self._registry = registry
         self._watch = clock.Watch(database)
         self._waker = clock.Waker(database)
+        self.gathering = Gathering(self._store_plain)
         self._known_kinds: set[str] = set()
         self._added_at = 0.0
 
     async def close(self) -> None:
+        await self.gathering.done()
         await self._waker.done()
 
     async def add(
         self, definition: Definition, dedupe_key: str | None, connection: Any, by: Actor
     ) -> Job:
         check_connection(connection)
-        preparation = await self._prepare([definition], connection)
+        preparation = await self._prepare([definition], by, connection)
         newborn = preparation.newborn(new_job_uid(preparation.now), definition, dedupe_key)
         is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
         # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
         wakes = is_soon and (self._is_quiet() or connection is not None)
         for _ in range(TRIES):
-            storing = Storing([newborn], wakes, person(by))
+            storing = Storing([newborn], wakes)
             await self._store(storing, connection)
             told = storing.warnings(newborn.group)
             if not storing.holders:
@@ -129,15 +134,16 @@ class Admission:
     async def add_many(self, entries: Iterable[Entry], connection: Any, by: Actor) -> Batch:
         check_connection(connection)
         items = list(read(entries))
-        preparation = await self._prepare([definition for definition, _ in items], connection)
+        preparation = await self._prepare([each for each, _ in items], by, connection)
         prepared = await prepare_all(items, preparation)
         if not prepared:
             return Batch([])
         first_of = {each.dedupe_key: each for each in reversed(prepared) if each.dedupe_key}
         distinct = [e for e in prepared if not e.dedupe_key or first_of[e.dedupe_key] is e]
-        soonest = min(each.plan.first_beat for each in prepared)
-        is_soon = soonest < preparation.now + clock.SOON
-        storing = Storing(distinct, is_soon, person(by))
+        # Plans are few, and shared.
+        plans = {id(each.plan): each.plan for each in prepared}.values()
+        is_soon = min(plan.first_beat for plan in plans) < preparation.now + clock.SOON
+        storing = Storing(distinct, is_soon)
         await self._store(storing, connection)
         uids = {key: each.uid for key, each in first_of.items()} | storing.holders
         batch = Batch(
@@ -148,7 +154,7 @@ class Admission:
                 if each.dedupe_key
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
-            any(each.plan.state is State.SCHEDULED for each in prepared),
+            any(plan.state is State.SCHEDULED for plan in plans),
             told_of(prepared, storing),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
@@ -160,13 +166,13 @@ class Admission:
         """In a transaction of ours that is under way; the nodes hear of it at its commit."""
         if not definitions:
             return []
-        preparation = await self._prepare(definitions)
+        preparation = await self._prepare(definitions, by)
         uids = new_job_uids(preparation.now, len(definitions))
         prepared = [
             preparation.newborn(uid, definition, None)
             for uid, definition in zip(uids, definitions, strict=True)
         ]
-        await write_all(session, Storing(prepared, wakes=True, by=person(by)))
+        await write_all(session, Storing(prepared, wakes=True))
         return uids
 
     async def refuse(self, definition: Definition) -> None:
@@ -188,17 +194,18 @@ class Admission:
         return wanted == job.definition and is_same(wanted.payload, job.definition.payload)
 
     async def _prepare(
-        self, definitions: Sequence[Definition], connection: Any = None
+        self, definitions: Sequence[Definition], by: Actor = PYTHON, connection: Any = None
     ) -> Preparation:
         """A kind is known if this process or any node ever served it."""
         kinds = {each.kind for each in definitions}
-        if not kinds <= {*self._registry, *self._known_kinds}:
+        if not all(kind in self._registry or kind in self._known_kinds for kind in kinds):
             self._known_kinds = {lane.kind for lane in await nodes.lanes(self._database)}
         return Preparation(
             self._registry,
             self._known_kinds,
             await self._watch.now(),
             await self._faults(definitions, connection),
+            person(by),
         )
 
     async def _faults(self, definitions: Sequence[Definition], connection: Any) -> Faults:
@@ -221,18 +228,53 @@ class Admission:
         if connection is not None:
             await self._write(connection, storing, is_ours=False)
             return
+        if len(storing.newborns) == 1 and is_plain(storing.newborns[0]):
+            try:
+                await self.gathering.add(storing)
+            except doubt.NotKnown as error:
+                # Each is to look for its own.
+                raise doubt.NotKnown(error.lost, storing.newborns[0].uid) from error
+            # Lanes are few and nearly always open: that one is not is found out by trying.
+            if storing.is_stored:
+                return
+        uids = [each.uid for each in storing.newborns]
+        await self._on_ours(uids, lambda ours: self._write(ours, storing, is_ours=True))
+
+    async def _store_plain(self, together: list[Storing]) -> None:
+        """Those whose lane is open, in one statement."""
+        prepared = [storing.newborns[0] for storing in together]
+
+        async def write(connection: Any) -> None:
+            born = await newborns.insert(
+                Session(connection, self._database.clock),
+                prepared,
+                wakes=any(storing.wakes for storing in together),
+                tells=True,
+            )
+            ids = born.ids or {}
+            for storing, newborn in zip(together, prepared, strict=True):
+                job_id = ids.get(newborn.uid)
+                if job_id is not None:
+                    storing.born, storing.is_stored = Born(1, job_id, born.at), True
+
+        if not await self._on_ours([each.uid for each in prepared], write):
+            for storing in together:
+                storing.is_stored = True
+
+    async def _on_ours(self, uids: Sequence[UUID], write: Callable[[Any], Awaitable[None]]) -> bool:
+        """False: all of it was stored, but the answer was lost."""
         async with self._database.connection() as ours:
             pid = ours.get_server_pid()
             try:
-                await self._write(ours, storing, is_ours=True)
+                await write(ours)
             except StoreUnavailable as error:
                 # Cut off for good, so that its backend ends as soon as it has done what it does.
                 cut_off(ours)
                 lost = error
             else:
-                return
-        uids = [each.uid for each in storing.newborns]
+                return True
         await doubt.find_stored(self._database, uids, pid=pid, lost=lost)
+        return False
 
     async def _write(self, connection: Any, storing: Storing, *, is_ours: bool) -> None:
         first = storing.newborns[0]
@@ -240,9 +282,7 @@ class Admission:
         is_simple = first.group is None and (is_ours or first.definition.name is None)
         if is_simple and len(storing.newborns) == 1:
             session = Session(connection, self._database.clock)
-            born = await newborns.insert(
-                session, storing.newborns, wakes=storing.wakes, by=storing.by
-            )
+            born = await newborns.insert(session, storing.newborns, wakes=storing.wakes)
             if born.count:
                 storing.born = born
                 return
@@ -250,7 +290,6 @@ class Admission:
                 storing.holders = await newborns.holders(session, [first.dedupe_key])
                 if storing.holders:
                     return
-        # Lanes are few and nearly always open: that one is not is found out by trying.
         unit = part_of_transaction_on if connection.is_in_transaction() else transaction_on
         async with unit(connection, self._database.clock) as session:
             await write_all(session, storing)
@@ -283,6 +322,16 @@ def person(by: Actor) -> Actor | None:
     return None if by is PYTHON else by
 
 
+def is_plain(newborn: Newborn) -> bool:
+    """Whether nothing but the server itself could keep it waiting: so others may wait with it."""
+    return (
+        newborn.dedupe_key is None
+        and newborn.definition.name is None
+        and newborn.group is None
+        and len(newborn.payload) <= LARGEST_TOGETHER
+    )
+
+
 def check_connection(connection: Any) -> None:
     if connection is not None and not isinstance(connection, asyncpg.Connection):
         raise InvalidInput(
@@ -299,7 +348,9 @@ async def write_all(session: Session, storing: Storing) -> None:
     named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
     storing.groups = await groups.ensure_all(session, list(named.values())) if named else {}
     group_ids = {key: group.id for key, group in storing.groups.items()}
-    left = sorted(storing.newborns, key=by_key_and_name)
+    left = storing.newborns
+    if any(each.dedupe_key or each.definition.name for each in left):
+        left = sorted(left, key=by_key_and_name)
     for _ in range(TRIES):
         left = await write_chunks(session, left, storing, group_ids)
         held = await newborns.holders(session, [each.dedupe_key or "" for each in left])
@@ -319,12 +370,18 @@ async def write_chunks(
     for start in range(0, len(left), CHUNK):
         chunk = left[start : start + CHUNK]
         is_last = start + CHUNK >= len(left)
+        # Those with keys come first.
+        has_keys = chunk[0].dedupe_key is not None
         born = await newborns.insert(
-            session, chunk, group_ids=group_ids, wakes=storing.wakes and is_last, by=storing.by
+            session,
+            chunk,
+            group_ids=group_ids,
+            wakes=storing.wakes and is_last,
+            tells=has_keys,
         )
         storing.born = born
-        if born.uids is not None:
-            refused += [each for each in chunk if each.uid not in born.uids]
+        if born.ids is not None:
+            refused += [each for each in chunk if each.uid not in born.ids]
         elif born.count != len(chunk):
             raise Conflict("a lane of these jobs was closed meanwhile; add them again")
     return refused

@@ -14,6 +14,16 @@ PATIENCE = 5.0
 PAUSE = 0.1
 
 
+class NotKnown(StoreUnavailable):
+    """Whether a job was stored cannot be found out now."""
+
+    def __init__(self, lost: StoreUnavailable, uid: UUID) -> None:
+        super().__init__(
+            f"{lost}; whether it was stored is not known: look for job {uid} before adding it again"
+        )
+        self.lost = lost
+
+
 async def find_stored(
     database: Database, uids: Sequence[UUID], *, pid: int, lost: StoreUnavailable
 ) -> frozenset[UUID]:
@@ -27,10 +37,7 @@ async def find_stored(
         if is_gone:
             raise StoreUnavailable(f"{lost}; nothing was stored: add it again") from lost
         if time.monotonic() > deadline:
-            raise StoreUnavailable(
-                f"{lost}; whether it was stored is not known: look for job {uids[0]} before"
-                " adding it again"
-            ) from lost
+            raise NotKnown(lost, uids[0]) from lost
         await asyncio.sleep(PAUSE)
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from evenbeat.control.checks import check_dedupe_key, check_definition, check_policy
 from evenbeat.core import planning
+from evenbeat.core.audit import Actor
 from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.groups import Group, resolve
 from evenbeat.core.ids import new_job_uids
@@ -41,8 +42,11 @@ class Preparation:
         known_kinds: Collection[str],
         now: datetime,
         faults: Faults | None = None,
+        by: Actor | None = None,
     ) -> None:
+        """`by`: whose doing it is, where that is to be audited."""
         self._registry = registry
+        self._by = by
         # Of SQL functions.
         self._faults = faults or {}
         self._known_kinds = known_kinds
@@ -64,6 +68,7 @@ class Preparation:
             payload,
             resolved_group(definition) if definition.group else None,
             dedupe_key,
+            self._by,
         )
 
     def check(self, definition: Definition) -> str:
@@ -138,7 +143,7 @@ def as_stored(definition: Definition, timetable: Timetable) -> Definition:
         definition,
         timetable=timetable,
         payload=same_json(definition.payload),
-        labels=same_json(definition.labels),
+        labels=same_json(definition.labels) if definition.labels else {},
         group=group and Group(group.key, job_limit=group.job_limit),
         runs_on=tuple(sorted(set(definition.runs_on))),
     )
@@ -192,7 +197,8 @@ async def prepare_all(
     for place, (definition, key) in enumerate(items):
         try:
             prepared.append(preparation.newborn(uids[place], definition, key))
-            check_name_is_new(definition.name, place, names)
+            if definition.name is not None:
+                check_name_is_new(definition.name, place, names)
         except InvalidInput as error:
             where = f"jobs[{place}]"
             faults.extend(FieldError(f"{where}.{e.field}", e.message) for e in error.errors)
@@ -206,6 +212,6 @@ async def prepare_all(
     return prepared
 
 
-def check_name_is_new(name: str | None, place: int, names: dict[str, int]) -> None:
-    if name is not None and names.setdefault(name, place) != place:
+def check_name_is_new(name: str, place: int, names: dict[str, int]) -> None:
+    if names.setdefault(name, place) != place:
         raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")

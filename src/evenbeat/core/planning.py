@@ -21,10 +21,11 @@ class Plan:
 
 def plan(timetable: Timetable, now: datetime) -> Plan:
     """The plan of a new job. One that would never run is refused."""
-    beat = first_beat(timetable, now)
+    planned = timetable.planned_at(now)
+    beat = first_beat(planned, now)
     if beat is None:
         raise InvalidInput("schedule", "has no beat left: nothing would ever run")
-    return Plan(timetable.planned_at(now), beat, state_waiting_for(timetable))
+    return Plan(planned, beat, state_waiting_for(planned))
 
 
 def first_beat(timetable: Timetable, now: datetime) -> datetime | None:

@@ -173,7 +173,8 @@ class Timetable:
     def planned_at(self, instant: datetime) -> Self:
         """This timetable with everything decided: an interval starts where the bounds do."""
         if not isinstance(self.schedule, Every):
-            return replace(self, schedule=self.schedule.planned_at(instant))
+            planned = self.schedule.planned_at(instant)
+            return self if planned is self.schedule else replace(self, schedule=planned)
         if self.is_definite:
             return self
         start = max(as_utc(instant), self.bounds.first)

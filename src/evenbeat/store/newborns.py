@@ -38,16 +38,18 @@ class Newborn:
     payload: str
     group: Group | None = None
     dedupe_key: str | None = None
+    # Whose doing it is, where that is to be audited.
+    by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Born:
-    """How many were stored; `uids` are theirs, told only where a dedupe key might refuse some."""
+    """How many were stored, and the `ids` of those that were, told only where it was asked for."""
 
     count: int
     first_id: int
     at: datetime
-    uids: frozenset[UUID] | None
+    ids: Mapping[UUID, int] | None = None
 
 
 async def insert(
@@ -56,22 +58,19 @@ async def insert(
     *,
     group_ids: Mapping[str, int] | None = None,
     wakes: bool = False,
-    by: Actor | None = None,
+    tells: bool = False,
 ) -> Born:
-    """Store those whose lane is open and whose dedupe key is free."""
+    """Store those whose lane is open and whose dedupe key is free; it `tells` which these are."""
+    given = arrays(newborns, group_ids or {})
+    statement = SQL["insert_by_key" if given["dedupe_keys"] else "insert"]
     try:
-        row = await session.fetch_row(
-            SQL["insert"],
-            **arrays(newborns, group_ids or {}),
-            wakes=wakes,
-            actor=by and by.name,
-            request_id=by and by.request_id,
-        )
+        row = await session.fetch_row(statement, **given, wakes=wakes, tells=tells)
     except asyncpg.UniqueViolationError as error:
         raise Conflict(name_taken(newborns, error)) from None
     assert row is not None  # noqa: S101 - an aggregate always comes
-    uids = None if row["uids"] is None else frozenset(map(UUID, row["uids"]))
-    return Born(row["count"], row["first_id"] or 0, row["born_at"], uids)
+    uids = map(UUID, row["uids"] or ())
+    ids = dict(zip(uids, row["ids"] or (), strict=True)) if tells else None
+    return Born(row["count"], row["first_id"] or 0, row["born_at"], ids)
 
 
 async def holders(session: Session, keys: Collection[str]) -> dict[str, UUID]:
@@ -107,13 +106,16 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
     lanes = [(each.kind, each.runs_on) for each in written]
     usual = plans[0]
     others = [None if plan is usual else plan for plan in plans]
+    usual_policy = written[0].policy
+    other_policies = [None if each.policy is usual_policy else each.policy for each in written]
     places = {lane: place for place, lane in enumerate(dict.fromkeys(lanes), 1)}
     return {
         "kinds": [kind for kind, _ in places],
-        "asked": [json_text(sorted(set(runs_on))) for _, runs_on in places],
+        "asked_labels": [json_text(sorted(set(runs_on))) for _, runs_on in places],
         "state": CODE_OF_STATE[usual.state],
         "next_beat_at": usual.first_beat,
         "timetable": json_text(usual.timetable.to_object()),
+        "policy": policy_text(usual_policy),
         "lanes": [places[lane] for lane in lanes] if len(places) > 1 else [],
         "uids": [each.uid for each in newborns],
         "states": sparse([plan and CODE_OF_STATE[plan.state] for plan in others]),
@@ -128,17 +130,18 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
         "timetables": sparse(
             shared(others, lambda plan: plan and json_text(plan.timetable.to_object()))
         ),
-        "policies": sparse(shared([each.policy for each in written], policy_text)),
+        "policies": sparse(shared(other_policies, lambda policy: policy and policy_text(policy))),
         "labels": sparse([json_text(each.labels) if each.labels else None for each in written]),
         "wordings": sparse([json_text(each.wording) if each.wording else None for each in written]),
+        "actors": sparse([each.by and each.by.name for each in newborns]),
+        "request_ids": sparse([each.by and each.by.request_id for each in newborns]),
     }
 
 
 # Nearly all jobs have one of a few.
 @lru_cache(maxsize=1024)
-def policy_text(policy: Policy) -> str | None:
-    written = encode_policy(policy)
-    return json_text(written) if written else None
+def policy_text(policy: Policy) -> str:
+    return json_text(encode_policy(policy))
 
 
 def shared(values: Sequence[Shared], encode: Callable[[Shared], str | None]) -> list[str | None]:

@@ -1,6 +1,6 @@
 """Sign-in: who asks, and what they may do."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -38,7 +38,7 @@ class Gate:
             raise
         if self._callers is not None:
             request.state.allowance = self._callers.take(f"{person.token_id or ''}:{person.name}")
-        return replace(person, request_id=request_id_of(request))
+        return Person(person.name, person.role, person.token_id, request_id_of(request))
 
     async def _identify(self, request: Request) -> Person:
         if self._reader is None:

@@ -36,6 +36,11 @@ def headers_for(request_id: str) -> dict[str, str]:
     return SAFE | {REQUEST_ID: request_id}
 
 
+# As they go over the wire, by their names there.
+SAFE_RAW = {name.lower().encode(): value.encode() for name, value in SAFE.items()}
+REQUEST_ID_RAW = REQUEST_ID.lower().encode()
+
+
 class Envelope:
     """The outermost of ours: whatever is logged below carries the request's id."""
 
@@ -72,11 +77,13 @@ class Reply:
         await self._send(message)
 
     def _open(self, message: Message) -> None:
-        headers = MutableHeaders(raw=message["headers"])
-        message["headers"] = headers.raw
         state: dict[str, Any] = self._scope["state"]
-        for name, value in headers_for(state["request_id"]).items():
-            headers.setdefault(name, value)
+        given: list[tuple[bytes, bytes]] = list(message["headers"])
+        around = SAFE_RAW | {REQUEST_ID_RAW: state["request_id"].encode()}
+        for name, _ in given:
+            around.pop(name, None)
+        headers = MutableHeaders(raw=[*given, *around.items()])
+        message["headers"] = headers.raw
         allowance: Allowance | None = state.get("allowance")
         if allowance is not None:
             headers.update(allowance.headers())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
@@ -135,8 +136,14 @@ def read_task(body: Mapping[str, Any], now: datetime) -> Task:
         raise InvalidInput("runAt", PAST)
     policy = POLICIES[given["maxAttempts"]]
     return Task(
-        Definition(given["type"], Timetable(Once(run_at)), payload=payload, policy=policy), run_at
+        Definition(given["type"], timetable_at(run_at), payload=payload, policy=policy), run_at
     )
+
+
+# Those that come by the thousand are often for one instant.
+@lru_cache(maxsize=1024)
+def timetable_at(run_at: datetime) -> Timetable:
+    return Timetable(Once(run_at))
 
 
 def read_type(value: Any) -> str:
