@@ -219,7 +219,7 @@ async def test_who_might_wait_for_others_goes_its_own_way(
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
         ways: list[Any] = [
-            admission.add(definition(), None, None, by),
+            *(admission.add(definition(), None, None, by) for _ in range(MOST_UNDER_WAY)),
             admission.add(definition(name="a"), None, None, by),
             admission.add(definition(), "key", None, by),
             admission.add(definition(payload="x" * LARGEST_TOGETHER), None, None, by),
