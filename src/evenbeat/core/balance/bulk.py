@@ -11,7 +11,7 @@ from evenbeat.core.balance.grid import Numbers
 from evenbeat.core.balance.level import bound, even_level, forced
 from evenbeat.core.balance.model import SLOT_S, WEEK_S, Load, Placement
 from evenbeat.core.balance.place import place, placement_of
-from evenbeat.core.balance.relief import reach_level
+from evenbeat.core.balance.relief import lower_peak, reach_level
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.balance.score import measure
 from evenbeat.core.schedules.clockwork.window import Window
@@ -57,29 +57,32 @@ def _order(loads: list[Load]) -> list[int]:
 
 
 def _put_right(ring: LoadRing, loads: list[Load], level: Numbers, now: datetime) -> list[Load]:
-    """Take the peak down, by a hundredth and in the end by a run at a time, and say who is where."""
+    """Do what a rebalance would, then take the peak down by a run at a time: where each job is."""
     at = {load.job: load for load in loads}
-    _relieve(ring, at, level, now)
+    _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
     step = max(1, int(ring.slot.max()) // 100)
     while step and (ring.slot > level).any():
-        if not _relieve(ring, at, np.maximum(level, ring.slot.max() - step), now):
+        goal = np.maximum(level, ring.slot.max() - step)
+        if not _keep_if_better(ring, at, reach_level(ring, at.values(), goal, now)):
             step //= 4
-    _relieve(ring, at, level, now)
+    _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
     return list(at.values())
 
 
-def _relieve(ring: LoadRing, at: dict[int, Load], level: Numbers, now: datetime) -> bool:
-    """Bring slots down to the level, if that lowers the peak, or evens the week at the same peak.
+def _keep_if_better(
+    ring: LoadRing, at: dict[int, Load], moves: Iterable[tuple[Load, Load]]
+) -> bool:
+    """Make these moves if they lower the peak, or even the week at the same peak.
 
     What does neither is taken back: the next rebalance would undo it.
     """
     before = measure(ring, WEEK_S)
-    moves = list(reach_level(ring, at.values(), level, now))
+    moved = list(moves)
     after = measure(ring, WEEK_S)
     if (after.peak, -after.score) < (before.peak, -before.score):
-        at |= {new.job: new for _, new in moves}
+        at |= {new.job: new for _, new in moved}
         return True
-    for old, new in moves:
+    for old, new in moved:
         ring.remove(new)
         ring.add(old)
     return False

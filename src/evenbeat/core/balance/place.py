@@ -38,6 +38,8 @@ from evenbeat.core.balance.pressure import minute_pressure, slot_pressure
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.schedules.clockwork.window import Window
 
+# What the minutes count beside the slots. Chosen by `./dev bench balance`.
+MINUTE = 0.1
 # How many blocks, the cheapest by their slots, are looked at minute by minute.
 SHORTLIST = 4
 
@@ -122,7 +124,7 @@ def offset_in(
     if opening and load.window is not None:
         lands = landing(load.window, load.interval_s, ring.start_s, MINUTE_S)
         minutes = np.append(lands, WEEK_MINUTES)[minutes]
-    met = minute_pressure(ring, load, minutes)
+    met = MINUTE * minute_pressure(ring, load, minutes)
     if cost is not None:
         met += cost[owners]
     if opening:
@@ -174,7 +176,7 @@ def _find_slack(ring: LoadRing, load: Load, now: datetime) -> Placement:
         edges = np.arange(count + 1) * span // count
         met = beats[:, None] + edges[:-1]
         cost = slot_pressure(ring, load, met // SLOT_S)
-        cost += minute_pressure(ring, load, met // MINUTE_S)
+        cost += MINUTE * minute_pressure(ring, load, met // MINUTE_S)
         # Of equals, the least delay.
         best = int(np.argmin(np.round(cost, 9)))
         begin, end = int(edges[best]), int(edges[best + 1])
