@@ -1,7 +1,8 @@
 """Where jobs are put: our placement beside what others do and beside the exact optimum.
 
 Peaks are given over the optimum per slot (exact, where intervals are whole minutes) and over lower
-bounds per minute and second, for one steady week of each fleet. Only `whole` needs a database.
+bounds per minute and second, for one steady week of each fleet. The optimum knows all jobs
+beforehand, as nobody does who places them one by one. Only `whole` needs a database.
 """
 
 import argparse

@@ -67,7 +67,8 @@ def ring_of(now: datetime, jobs: list[Load]) -> LoadRing:
 
 def arrays(ring: LoadRing) -> list[bytes]:
     parts = (ring.second, ring.minute, ring.slot, ring.busy, ring.jobs, ring.pinned, ring.far)
-    return [part.tobytes() for part in parts]
+    drifting = (ring.drifting[interval] for interval in sorted(ring.drifting))
+    return [part.tobytes() for part in (*parts, *drifting)]
 
 
 @few

@@ -25,6 +25,10 @@ def measure() -> dict[str, dict[str, float]]:
             figures = judge(fleet, placed, best) | {"ms a job": took / len(fleet) * 1000}
             found[f"{fleet.name}: {name}"] = figures
             print(_row(name, figures), flush=True)
+        lasting = {grain: oracle.lasting_bound(fleet, size) for grain, size in GRAINS.items()}
+        if None not in lasting.values():
+            print(f"sooner or later, at least: {lasting}")
+            found[f"{fleet.name}: sooner or later"] = {k: v or 0 for k, v in lasting.items()}
     return found
 
 

@@ -7,6 +7,8 @@ with others have no oracle, and are measured against a lower bound.
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations
+from math import gcd
 
 import numpy as np
 from bench.support.balance.fleets import WEEK, WINDOWS, Fleet
@@ -145,12 +147,27 @@ def fewest_moves(
 
 
 def best_of(fleet: Fleet, total: int) -> dict[str, float]:
-    """The optimum per slot where it can be known, lower bounds per minute and second."""
+    """The optimum per slot where it can be known, lower bounds per minute and second.
+
+    A slot's runs have only so many minutes to be in, and a minute's only so many seconds: windows,
+    which the bounds know nothing of, come in by the exact optimum.
+    """
     start = week_of(fleet)
-    best = {
-        "slot": lower_bound(fleet, start, SLOT, total),
-        "minute": lower_bound(fleet, start, 60, total),
-        "second": lower_bound(fleet, start, 1, total),
-    }
-    exact = optimum(fleet)
-    return best if exact is None else best | {"slot": max(exact, best["slot"])}
+    slot = max(lower_bound(fleet, start, SLOT, total), optimum(fleet) or 0.0)
+    minute = max(lower_bound(fleet, start, 60, total), float(np.ceil(slot / 15)))
+    second = max(lower_bound(fleet, start, 1, total), float(np.ceil(minute / 60)))
+    return {"slot": slot, "minute": minute, "second": second}
+
+
+def lasting_bound(fleet: Fleet, size: int) -> int | None:
+    """The peak that comes sooner or later, wherever the phases lie; None where that is not known.
+
+    Rhythms whose intervals have no common divisor meet in every combination in the course of time:
+    one day the fullest moments of all of them are the same moment.
+    """
+    if fleet.is_pinned.any() or fleet.is_windowed.any():
+        return None
+    kinds = Counter(fleet.interval.tolist())
+    if any(gcd(*pair) > 1 for pair in combinations([size, *kinds], 2)):
+        return None
+    return sum(-(-size * count // interval) for interval, count in kinds.items())

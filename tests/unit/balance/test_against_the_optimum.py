@@ -26,22 +26,16 @@ FLEETS: dict[str, Callable[[], Fleet]] = {
 
 
 @pytest.mark.parametrize("name", FLEETS)
-def test_a_small_fleet_is_as_even_as_it_can_be_but_for_a_run_or_two(name: str):
+def test_a_small_fleet_is_as_even_as_it_can_be_but_for_a_run(name: str):
     fleet = FLEETS[name]()
     best = oracle.optimum(fleet)
     assert best is not None
-    for place, spare in ((ours.online, 0.05), (ours.batch, 0.02)):
+    for place, spare in ((ours.online, 0.01), (ours.batch, 0.005)):
         placed = place(fleet)
         peak = bins(starts(fleet, placed, week_of(fleet)), 900).max()
-        assert best <= peak <= np.ceil(best * (1 + spare)) + 1
+        assert best <= peak <= np.ceil(best * (1 + spare))
         figures = judge(fleet, placed, dict.fromkeys(GRAINS, 1.0))
         assert figures["late %"] == figures["wrong interval %"] == figures["outside %"] == 0
-
-
-@pytest.mark.parametrize("name", FLEETS)
-def test_what_was_placed_all_at_once_is_left_alone_by_a_rebalance(name: str):
-    fleet = FLEETS[name]()
-    assert moves.moves_of(fleet, ours.batch(fleet), Budget()) == ()
 
 
 @pytest.mark.parametrize("name", ["small", "grown", "half pinned"])

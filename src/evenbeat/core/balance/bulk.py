@@ -9,10 +9,11 @@ import numpy as np
 
 from evenbeat.core.balance.grid import Numbers
 from evenbeat.core.balance.level import bound, even_level, forced
-from evenbeat.core.balance.model import SLOT_S, Load, Placement
+from evenbeat.core.balance.model import SLOT_S, WEEK_S, Load, Placement
 from evenbeat.core.balance.place import place, placement_of
-from evenbeat.core.balance.relief import reach_level
+from evenbeat.core.balance.relief import lower_peak, reach_level
 from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.balance.score import measure
 from evenbeat.core.schedules.clockwork.window import Window
 
 
@@ -56,26 +57,35 @@ def _order(loads: list[Load]) -> list[int]:
 
 
 def _put_right(ring: LoadRing, loads: list[Load], level: Numbers, now: datetime) -> list[Load]:
-    """Take the peak down, by a hundredth and in the end by a run at a time, and say who is where.
-
-    Only what lowers the peak is kept.
-    """
+    """Do what a rebalance would, then take the peak down by a run at a time: where each job is."""
     at = {load.job: load for load in loads}
-    peak = int(ring.slot.max())
-    step = max(1, peak // 100)
-    while (ring.slot > level).any():
-        moves = list(reach_level(ring, at.values(), np.maximum(level, peak - step), now))
-        if ring.slot.max() < peak:
-            at |= {new.job: new for _, new in moves}
-            peak = int(ring.slot.max())
-            continue
-        for old, new in moves:
-            ring.remove(new)
-            ring.add(old)
-        if step == 1:
-            break
-        step = max(1, step // 4)
+    _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
+    step = max(1, int(ring.slot.max()) // 100)
+    while step and (ring.slot > level).any():
+        goal = np.maximum(level, ring.slot.max() - step)
+        if not _keep_if_better(ring, at, reach_level(ring, at.values(), goal, now)):
+            step //= 4
+    _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
     return list(at.values())
+
+
+def _keep_if_better(
+    ring: LoadRing, at: dict[int, Load], moves: Iterable[tuple[Load, Load]]
+) -> bool:
+    """Make these moves if they lower the peak, or even the week at the same peak.
+
+    What does neither is taken back: the next rebalance would undo it.
+    """
+    before = measure(ring, WEEK_S)
+    moved = list(moves)
+    after = measure(ring, WEEK_S)
+    if (after.peak, -after.score) < (before.peak, -before.score):
+        at |= {new.job: new for _, new in moved}
+        return True
+    for old, new in moved:
+        ring.remove(new)
+        ring.add(old)
+    return False
 
 
 def _no_choice(ring: LoadRing) -> Numbers:

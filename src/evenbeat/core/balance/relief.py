@@ -38,6 +38,16 @@ class _Rhythm:
     side_by_side: int = 0
     members: dict[int, list[Load]] = field(default_factory=dict[int, list[Load]])
 
+    def like(self, block: int) -> NDArray[np.intp]:
+        """The blocks that meet the same slots as this one, among which the minutes decide.
+
+        Under a window they are single minutes, and the first of equals would get every job.
+        """
+        if self.opening is None:
+            return np.array([block])
+        is_like = (self.grid.places == self.grid.places[:, [block]]).all(0)
+        return np.flatnonzero(is_like & self.fits)
+
     def best(self, leaving: Numbers, entering: Numbers) -> tuple[float, int, int]:
         """The move that pays most: what it pays, from which block, and to which."""
         occupied = np.fromiter(self.members, np.intp, len(self.members))
@@ -172,7 +182,8 @@ class Relief:
             begin, end = rhythm.grid.edges[target : target + 2].tolist()
             offset = emptiest_second(ring, old, (begin, end), rhythm.opening)
         else:
-            offset = offset_in(ring, old, rhythm.grid, np.array([target]), rhythm.opening)
+            blocks = rhythm.like(target)
+            offset = offset_in(ring, old, rhythm.grid, blocks, rhythm.opening)
         new = replace(old, phase_s=(ring.start_s + offset) % old.interval_s)
         ring.add(new)
         return old, new
