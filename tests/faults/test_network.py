@@ -122,8 +122,8 @@ async def test_a_claim_whose_answer_was_lost_is_handed_back_and_run_again(
 ) -> None:
     async with far_workshop.node(Does(Done())):
         job = await workshop.add(f"once {(clock.now + timedelta(hours=1)).isoformat()}")
-        # Its id, as the first column of a row.
-        wire.loses = (8).to_bytes(4) + job.id.to_bytes(8) + (8).to_bytes(4)
+        # Its id, as the first column of a row, and the length of the next one.
+        wire.loses = (8).to_bytes(4) + job.id.to_bytes(8) + (4).to_bytes(4)
         await clock.advance(hours=1)
         await workshop.started(job)
         assert wire.loses is None

@@ -241,7 +241,7 @@ class TestCommand:
     ) -> None:
         printed = call("token", "--role", "viewer", "--name", "ci", "--expires", "2h")
         [token] = printed.splitlines()
-        newest = json.loads(call("tokens", "list", "-o", "json"))[0]
+        newest = json.loads(call("tokens", "list", "-o", "json"))["tokens"][0]
         assert (newest["name"], newest["role"]) == ("ci", "viewer")
         assert newest["issued_by"].startswith("cli")
         assert newest["id"] in call("tokens", "list", "--limit", "1")
