@@ -102,6 +102,28 @@ async def test_what_goes_wrong_in_a_transaction_undoes_it(shop: Shop) -> None:
     assert "half" not in {lane.kind for lane in await nodes.lanes(shop.database)}
 
 
+@pytest.mark.parametrize("pooler", ["on", "off"])
+async def test_who_waited_for_a_lock_sees_what_was_written_whatever_the_database_says(
+    database: Database, pooler: str
+) -> None:
+    """Under repeatable read the map, or a group, would be what it was before the wait."""
+    level = Statement("level", "select current_setting('transaction_isolation')", ())
+    name = await database.fetch_value(Statement("name", "select current_database()", ()))
+    change = f'alter database "{name}" {{}} default_transaction_isolation'
+    own = Database(database.url, pooler=pooler)
+    async with database.connection() as connection:
+        await connection.execute(change.format("set") + " to 'repeatable read'")
+    try:
+        await own.open()
+        async with own.transaction() as session:
+            assert await session.fetch_value(level) == "read committed"
+        assert await own.fetch_value(level) == "read committed"
+    finally:
+        await own.close()
+        async with database.connection() as connection:
+            await connection.execute(change.format("reset"))
+
+
 async def test_an_address_where_nobody_listens_is_unavailable() -> None:
     with pytest.raises(StoreUnavailable, match="cannot connect"):
         await connect("postgresql://nobody@127.0.0.1:1/nothing")

@@ -21,6 +21,8 @@ SESSION = {
     "statement_timeout": "4500ms",
     "lock_timeout": "4s",
     "idle_in_transaction_session_timeout": "60s",
+    # Whoever waited for a lock must see what was written meanwhile, whatever the database says.
+    "default_transaction_isolation": "read committed",
     "timezone": "UTC",
     "jit": "off",
 }
@@ -113,7 +115,8 @@ class Session:
 async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
     """A transaction on a connection that is in none."""
     with availability():
-        transaction = connection.transaction()
+        # Named here as well: behind a pooler our settings come too late for that.
+        transaction = connection.transaction(isolation="read_committed")
         await transaction.start()
     try:
         yield Session(connection, clock)
