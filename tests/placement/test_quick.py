@@ -89,6 +89,25 @@ async def test_where_another_is_about_to_place_a_job_waits_for_it(yard: Yard) ->
     assert await yard.count() == 2
 
 
+@pytest.mark.parametrize("damage", ["delete from evenbeat.placing", "truncate evenbeat.placing"])
+async def test_where_there_is_nothing_to_lock_it_is_put_back(yard: Yard, damage: str) -> None:
+    await yard.fetch(damage)
+    job = await yard.make()
+    assert await yard.placed_at(job) == START
+    assert await cost(yard) == INSERT_LOOK_AND_WRITE
+    assert await yard.count() == 3
+
+
+async def test_two_who_find_nothing_to_lock_still_go_one_after_the_other(yard: Yard) -> None:
+    await yard.fetch("delete from evenbeat.placing")
+    async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
+        await placements.lock(session)
+        adding = both.create_task(yard.make())
+        await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
+        assert await yard.value("select count(*) from evenbeat.placement") == 0
+    assert await yard.placed_at(adding.result()) == START
+
+
 async def test_a_job_that_is_placed_soon_wakes_the_nodes(yard: Yard) -> None:
     """Added with its first beat 15 seconds away, it has woken nobody yet."""
     heard: list[object] = []

@@ -22,6 +22,7 @@ EMPTY = """
     delete from evenbeat.sql_login; delete from evenbeat.placement;
     delete from evenbeat.load_delta; delete from evenbeat.unplaced;
     delete from evenbeat.rebalance_plan; delete from evenbeat.score;
+    insert into evenbeat.placing default values on conflict do nothing;
 """
 
 

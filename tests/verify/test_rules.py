@@ -219,6 +219,7 @@ DAMAGE = {
         update evenbeat.pulse set state = 'd' where id = 5
         """,
     ],
+    "the_map_can_be_locked": ["delete from evenbeat.placing"],
     "the_map_tells_how_it_came_about": [
         "update evenbeat.load_delta set phase_s = 7",
         "update evenbeat.load_delta set jobs = -1",

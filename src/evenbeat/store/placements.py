@@ -134,7 +134,10 @@ class Mapped:
 
 async def lock(session: Session) -> None:
     """Until the end of the transaction, nobody else changes the map."""
-    await session.execute(SQL["lock"])
+    if not await session.execute(SQL["lock"]):
+        # Somebody emptied its table: with nothing to hold, two would write at once.
+        await session.execute(SQL["make_lockable"])
+        await session.execute(SQL["lock"])
 
 
 async def counted(session: Session) -> Counted:

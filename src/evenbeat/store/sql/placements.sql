@@ -42,6 +42,12 @@ and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
 -- else can: an advisory lock would be open to every SQL function.
 select from evenbeat.placing for update;
 
+-- name: make_lockable
+-- The row that is locked, where it was removed by hand or left out of what was restored. Of two who
+-- put it back, one waits for the other.
+insert into evenbeat.placing default values
+on conflict (is_it) do nothing;
+
 -- name: counted
 -- The whole map, and the newest change in it: in one row, so that it is of one moment, and as
 -- arrays, which are read ten times as fast as a million rows.

@@ -669,6 +669,11 @@ join evenbeat.pulse on pulse.id = placement.job_id
 where (job.deleted_at is not null or pulse.state in ('d', 'x'))
   and not exists (select from evenbeat.unplaced where unplaced.job_id = job.id);
 
+-- name: the_map_can_be_locked
+-- The next who places in earnest puts the row back.
+select 'the map: the row that its writers lock is not in evenbeat.placing' as breach
+where not exists (select from evenbeat.placing);
+
 -- name: the_map_tells_how_it_came_about
 -- By the newest change of every job that has one: else processes that read the changes and those
 -- that read the map would see different loads.
