@@ -1,5 +1,6 @@
 """The load ring holds every start of the coming week, and forgets what is taken out."""
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,6 +12,8 @@ from evenbeat.core.schedules.every import Every
 from evenbeat.core.timetable import Timetable
 
 NOW = datetime(2030, 1, 2, 10, 7, 23, tzinfo=UTC)
+# No part of a week, and neither are those a little longer.
+DRIFTING = 5 * DAY_S + 1
 
 
 def test_a_ring_starts_at_a_whole_slot():
@@ -73,6 +76,28 @@ def test_jobs_of_an_hour_are_counted_once_however_often_they_run():
 
 def test_what_is_done_to_a_copy_leaves_the_ring_alone():
     ring = LoadRing(NOW)
-    ring.copy().add(Load(1, 300, phase_s=0))
-    assert not ring.slot.any()
-    assert not ring.rhythms
+    ring.add(Load(1, DRIFTING, phase_s=0))
+    before = ring.slot.sum()
+    ring.copy().add(Load(2, DRIFTING, phase_s=0))
+    assert ring.slot.sum() == before
+    assert ring.rhythms == {(DRIFTING, None): 1}
+    assert ring.drifting[DRIFTING].total() == 1
+
+
+def test_a_thousand_intervals_that_drift_take_little_room():
+    """Each has seven thousand minutes, of which one is taken."""
+    ring = LoadRing(NOW)
+    for number in range(1_000):
+        ring.add(Load(number, DRIFTING + number, phase_s=0))
+    assert len(ring.drifting) == 1_000
+    assert room_of_copy(ring) - room_of_copy(LoadRing(NOW)) < 2_000_000
+
+
+def room_of_copy(ring: LoadRing) -> int:
+    tracemalloc.start()
+    try:
+        twin = ring.copy()
+        assert twin.job_count == ring.job_count
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()

@@ -89,8 +89,7 @@ def _find_offset(ring: LoadRing, load: Load, opening: Opening | None) -> int:
             return opening.first_s % interval
         cost = np.where(fits, cost, np.inf)
     elif interval in ring.drifting and load.prefers is None:
-        own = ring.drifting[interval]
-        cost = np.where(own == own.min(), cost, np.inf)
+        cost = np.where(ring.least_drifting(interval), cost, np.inf)
     order = spread_order(len(cost))
     # Blocks that are single minutes are many.
     count = SHORTLIST if grid.is_wide else SHORTLIST * SLOT_S // MINUTE_S

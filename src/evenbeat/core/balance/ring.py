@@ -6,8 +6,8 @@ never been there.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.balance.grid import drifts, minutes_of
-from evenbeat.core.balance.mask import open_minutes, opening_seconds
+from evenbeat.core.balance.mask import Mask, open_minutes, opening_seconds
 from evenbeat.core.balance.model import (
     HOUR_S,
     MINUTE_S,
@@ -62,7 +62,7 @@ class LoadRing:
     `minute` that nobody can move, `rhythms` how many jobs have each interval and window,
     `windowed` the starts of the week that each window holds, `far` how many jobs of more than a
     week start in each of the weeks to come, `drifting` how many jobs of an interval that is no
-    part of a week have each minute of it as their phase.
+    part of a week begin in each minute of it, where any does: there may be thousands of intervals.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -77,7 +77,7 @@ class LoadRing:
         self.rhythms: Counter[tuple[int, Window | None]] = Counter()
         self.windowed: Counter[Window] = Counter()
         self.far = np.zeros(_FAR_WEEKS, np.int64)
-        self.drifting: dict[int, Counts] = {}
+        self.drifting: dict[int, Counter[int]] = {}
         self.job_count = 0
 
     @property
@@ -85,7 +85,12 @@ class LoadRing:
         return instant_of(self.start_s)
 
     def copy(self) -> Self:
-        return deepcopy(self)
+        twin = copy(self)
+        for name, part in vars(self).items():
+            if isinstance(part, np.ndarray | Counter):
+                setattr(twin, name, part.copy())
+        twin.drifting = {interval: own.copy() for interval, own in self.drifting.items()}
+        return twin
 
     # --- one job --------------------------------------------------------------------------------
 
@@ -105,7 +110,8 @@ class LoadRing:
         self._apply_busy(starts, load.cost_s, sign)
         self.job_count += sign
         if load.window is None and drifts(load.interval_s):
-            self._apply_drifting(load.interval_s, np.array([self.offset_of(load)]), sign)
+            block = minutes_of(load.interval_s).block_of(self.offset_of(load))
+            self._apply_drifting(load.interval_s, {block: sign})
         if load.is_pinned or load.is_fixed:
             np.add.at(self.pinned, slots, sign)
             np.add.at(self.pinned_minute, minutes, sign)
@@ -134,12 +140,21 @@ class LoadRing:
         places = (starts[:, None] + passed) // MINUTE_S % WEEK_MINUTES
         np.add.at(self.busy, places, sign * share)
 
-    def _apply_drifting(self, interval_s: int, offsets: Counts, counts: Counts | int) -> None:
-        grid = minutes_of(interval_s)
-        own = self.drifting.setdefault(interval_s, np.zeros(len(grid.starts), np.int64))
-        np.add.at(own, grid.blocks_of(offsets), counts)
-        if not own.any():
+    def _apply_drifting(self, interval_s: int, more: Mapping[int, int]) -> None:
+        own = self.drifting.setdefault(interval_s, Counter())
+        for block, count in more.items():
+            own[block] += count
+            if not own[block]:
+                del own[block]
+        if not own:
             del self.drifting[interval_s]
+
+    def least_drifting(self, interval_s: int) -> Mask:
+        """Which minutes of a drifting interval have fewest jobs of the same."""
+        own = self.drifting[interval_s]
+        counts = np.zeros(len(minutes_of(interval_s).starts), np.int64)
+        counts[list(own)] = list(own.values())
+        return counts == counts.min()
 
     def offset_of(self, load: Load) -> int:
         """How long after the start of the ring the job beats first."""
@@ -196,7 +211,10 @@ class LoadRing:
             if interval > WEEK_S:
                 np.add.at(self.far, offset // WEEK_S, count)
             if drifts(int(interval)):
-                self._apply_drifting(int(interval), offset, count)
+                blocks = np.bincount(minutes_of(int(interval)).blocks_of(offset), weights=count)
+                begun = np.flatnonzero(blocks)
+                more = dict(zip(begun.tolist(), blocks[begun].astype(int).tolist(), strict=True))
+                self._apply_drifting(int(interval), more)
         self.second += starts.astype(np.int32)
         self.minute += starts.reshape(-1, MINUTE_S).sum(1)
         self.slot += starts.reshape(-1, SLOT_S).sum(1)
