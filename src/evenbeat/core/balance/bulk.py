@@ -62,8 +62,11 @@ def _put_right(ring: LoadRing, loads: list[Load], level: Numbers, now: datetime)
     _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
     step = max(1, int(ring.slot.max()) // 100)
     while step and (ring.slot > level).any():
-        goal = np.maximum(level, ring.slot.max() - step)
-        if not _keep_if_better(ring, at, reach_level(ring, at.values(), goal, now)):
+        peak = ring.slot.max()
+        goal = np.maximum(level, peak - step)
+        _keep_if_better(ring, at, reach_level(ring, at.values(), goal, now))
+        # What evens the week at the same peak could go on for long, and is not what this is for.
+        if ring.slot.max() == peak:
             step //= 4
     _keep_if_better(ring, at, lower_peak(ring, at.values(), level, now))
     return list(at.values())
