@@ -102,10 +102,8 @@ class LoadRing:
 
     def _apply(self, load: Load, sign: int) -> None:
         starts = self.starts_of(load)
-        slots, minutes = starts // SLOT_S, starts // MINUTE_S
-        np.add.at(self.second, starts, sign)
-        np.add.at(self.minute, minutes, sign)
-        np.add.at(self.slot, slots, sign)
+        for bins in (self.second, self.minute, self.slot):
+            self._apply_starts(bins, load, starts, sign)
         self._apply_job(load, starts, sign)
         self._apply_busy(starts, load.cost_s, sign)
         self.job_count += sign
@@ -113,14 +111,25 @@ class LoadRing:
             block = minutes_of(load.interval_s).block_of(self.offset_of(load))
             self._apply_drifting(load.interval_s, {block: sign})
         if load.is_pinned or load.is_fixed:
-            np.add.at(self.pinned, slots, sign)
-            np.add.at(self.pinned_minute, minutes, sign)
+            self._apply_starts(self.pinned, load, starts, sign)
+            self._apply_starts(self.pinned_minute, load, starts, sign)
             return
         self.rhythms[load.interval_s, load.window] += sign
         if load.window is not None:
             self.windowed[load.window] += sign * len(starts)
         if load.interval_s > WEEK_S:
             self.far[self.offset_of(load) // WEEK_S] += sign
+
+    def _apply_starts(
+        self, bins: Counts | NDArray[np.int32], load: Load, starts: Counts, sign: int
+    ) -> None:
+        bin_s = WEEK_S // len(bins)
+        is_even = not load.is_pinned and load.window is None and load.interval_s % bin_s == 0
+        if is_even and len(starts):
+            # One in every so many bins: a slice takes a fifth of the time.
+            bins[starts[0] // bin_s :: load.interval_s // bin_s] += sign
+        else:
+            np.add.at(bins, starts // bin_s, sign)
 
     def _apply_job(self, load: Load, starts: Counts, sign: int) -> None:
         if load.is_pinned or load.window is not None:
@@ -134,7 +143,7 @@ class LoadRing:
         # A run that lasts beyond the end of the week is at its beginning as well: the week
         # stands for every week.
         into = starts % MINUTE_S
-        passed = np.arange(0, cost_s + MINUTE_S, MINUTE_S)
+        passed = np.arange(0, int(into.max(initial=0)) + cost_s, MINUTE_S)
         ends = np.minimum(into[:, None] + cost_s - passed, MINUTE_S)
         share = (ends - np.maximum(into[:, None] - passed, 0)).clip(0)
         places = (starts[:, None] + passed) // MINUTE_S % WEEK_MINUTES
