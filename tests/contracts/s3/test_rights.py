@@ -87,23 +87,44 @@ async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integ
     assert (await me.trigger())["success"]
 
 
-READ_BY = (
-    "set client_encoding = 'SJIS'",
-    "set standard_conforming_strings = off",
-    "set local standard_conforming_strings = off",
-    "set local transform_null_equals = on",
-    "set backslash_quote = on",
-)
+# By which words are read, and another value than that of a new session.
+READ_BY = {
+    "search_path": "metadata",
+    "client_encoding": "SJIS",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+    "backslash_quote": "on",
+}
 
 
-async def test_a_function_cannot_change_how_its_caller_s_words_are_read(me: Integrator) -> None:
+@pytest.mark.parametrize("name", READ_BY)
+async def test_a_function_cannot_change_how_its_caller_s_words_are_read(
+    me: Integrator, name: str
+) -> None:
     await me.register()
-    names = ("client_encoding", "standard_conforming_strings", "backslash_quote")
-    before = [await me.sql.fetchval(f"show {name}") for name in names]
-    for change in READ_BY:
-        await me.function(f"{change}; return null;")
-        assert "how texts are read" in (await me.trigger())["error"], change
-    assert [await me.sql.fetchval(f"show {name}") for name in names] == before
+    before = await me.sql.fetchval(f"show {name}")
+    change = f"set {name} = {READ_BY[name]};"
+    for hidden_by in ("", f"set local {name} = {before};"):
+        await me.function(f"{change} {hidden_by} return null;")
+        assert "how texts are read" in (await me.trigger())["error"], hidden_by
+        assert await me.sql.fetchval(f"show {name}") == before
+    await me.function(f"set local {name} = {READ_BY[name]}; return null;")
+    async with me.sql.transaction():
+        assert (await me.trigger())["success"]
+        assert await me.sql.fetchval(f"show {name}") == before
+    assert await me.sql.fetchval(f"show {name}") == before
+
+
+async def test_what_the_caller_has_set_for_its_transaction_ends_with_it(me: Integrator) -> None:
+    await me.register()
+    before = [await me.sql.fetchval(f"show {name}") for name in READ_BY]
+    async with me.sql.transaction():
+        for name in ("transform_null_equals", "backslash_quote"):
+            await me.sql.execute(f"set local {name} = on")
+        await me.function("return to_jsonb(current_setting('transform_null_equals'));")
+        assert (await me.trigger())["result"] == "on"
+        assert await me.sql.fetchval("show backslash_quote") == "on"
+    assert [await me.sql.fetchval(f"show {name}") for name in READ_BY] == before
 
 
 async def test_a_function_may_have_temporary_tables_and_limits_of_its_own(me: Integrator) -> None:
@@ -204,7 +225,8 @@ SPRING = """
             raise exception 'sprung by %', current_user;
         end if;
         return 1;
-    end $$
+    end $$;
+    create view metadata.items as select public.spring();
 """
 # What a function may leave behind, and the words of its caller that would run it.
 TRAPS = {
@@ -229,6 +251,15 @@ TRAPS = {
         "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';"
         " raise exception 'stop' using errcode = 'query_canceled';",
         "rollback; execute mine",
+    ),
+    "a statement, and no way back to the caller": (
+        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';"
+        " drop owned by evenbeat_sql;",
+        "rollback; execute mine",
+    ),
+    "a path that is hidden until the commit": (
+        "set search_path = metadata, public; set local search_path = pg_catalog, pg_temp;",
+        "commit; select * from items",
     ),
     "a view before the caller's tables": (
         "execute 'create temp view items as select public.spring()';",
@@ -255,7 +286,7 @@ async def test_nothing_that_a_function_leaves_behind_is_run_by_its_caller(
     async with me.session() as owner:
         await owner.execute("set search_path = public; prepare mine as select 1")
         await owner.execute("begin; declare mine cursor for select 1")
-        with contextlib.suppress(asyncpg.QueryCanceledError):
+        with contextlib.suppress(asyncpg.QueryCanceledError, asyncpg.InternalServerError):
             await owner.fetchval("select trigger_scheduled_job('job')")
         told = ""
         try:
