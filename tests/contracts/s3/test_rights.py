@@ -227,6 +227,23 @@ SPRING = """
         return 1;
     end $$;
     create view metadata.items as select public.spring();
+    create function put_off() returns trigger language plpgsql as $$ begin
+        perform public.spring();
+        set constraints all deferred;
+        begin
+            set transaction read write;
+        exception when others then
+            raise notice '%', sqlerrm;
+        end;
+        if new.id < tg_argv[0]::integer then
+            insert into public.ledger (note) values (new.note);
+        end if;
+        return null;
+    end $$;
+    create constraint trigger once after insert on ledger deferrable initially deferred
+        for each row when (new.note = 'once') execute function put_off(2);
+    create constraint trigger ever after insert on ledger deferrable initially deferred
+        for each row when (new.note = 'ever') execute function put_off(99);
 """
 # What a function may leave behind, and the words of its caller that would run it.
 TRAPS = {
@@ -261,6 +278,8 @@ TRAPS = {
         "set search_path = metadata, public; set local search_path = pg_catalog, pg_temp;",
         "commit; select * from items",
     ),
+    "a trigger that puts off another": ("insert into ledger (note) values ('once');", "commit"),
+    "a trigger that puts off others": ("insert into ledger (note) values ('ever');", "commit"),
     "a view before the caller's tables": (
         "execute 'create temp view items as select public.spring()';",
         "select * from items",
@@ -295,3 +314,40 @@ async def test_nothing_that_a_function_leaves_behind_is_run_by_its_caller(
             # What it knew by its name may be gone: then nothing was run, at least.
             told = str(error)
     assert "sprung" not in told
+
+
+async def test_a_trigger_cannot_put_off_others_for_ever(me: Integrator) -> None:
+    await me.sql.execute(SPRING)
+    await me.register()
+    await me.function("insert into ledger (note) values ('ever'); return null;")
+    assert "read-only" in (await me.trigger())["error"]
+    await me.function("insert into ledger (note) values ('once'); return null;")
+    assert (await me.trigger())["success"]
+
+
+@pytest.mark.parametrize("own", ["prepare again as select 1", "declare again cursor for select 1"])
+async def test_what_a_function_could_replace_unseen_is_not_in_the_same_statement(
+    me: Integrator, own: str
+) -> None:
+    """Of what is prepared PostgreSQL tells when the words came, and these came all at once."""
+    await me.register()
+    with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="has prepared another"):
+        await me.sql.execute(f"begin; {own}; select trigger_scheduled_job('job')")
+    await me.sql.execute(f"rollback; deallocate all; begin; {own}")
+    assert (await me.trigger())["success"]
+
+
+async def test_a_loop_may_trigger_every_job(me: Integrator) -> None:
+    await me.register()
+    await me.sql.execute("""
+        do $$
+        declare
+            each_one record;
+        begin
+            for each_one in select name from metadata.scheduled_jobs loop
+                perform trigger_scheduled_job(each_one.name);
+            end loop;
+        end
+        $$
+    """)
+    assert await me.sql.fetchval("select count(*) from metadata.scheduled_job_runs") == 1

@@ -774,6 +774,15 @@ begin
         set_config('client_encoding', reading[5], true);
     outcome := evenbeat.call_function(function, arguments);
     set constraints all immediate;
+    -- A trigger may have put off another, which up to PostgreSQL 17 whoever commits would run. It
+    -- is fired here as well, and may write nothing: so that it can put off no more.
+    begin
+        set transaction read only;
+        set constraints all immediate;
+    -- Only what could catch an error is read only for itself alone.
+    exception when others then
+        raise;
+    end;
     -- The path is the function's until here, and on it an operator may be anybody's.
     perform pg_catalog.set_config('search_path', 'pg_catalog', true);
     perform
@@ -894,7 +903,8 @@ end
 $$;
 
 -- Raises where the session has what a function would take for its own: unless it says otherwise,
--- tables and types of the session come first.
+-- tables and types of the session come first. Or where it has what a function could replace unseen,
+-- since PostgreSQL says of it when its statement began, and the function is part of the same one.
 create function evenbeat.check_session() returns void
 language plpgsql
 as $$
@@ -904,6 +914,19 @@ begin
         raise exception 'this session has temporary tables, which the function would meet'
             using errcode = 'object_not_in_prerequisite_state',
                 hint = 'Drop them (discard temp), or use another session.';
+    end if;
+    if exists (
+        select from pg_prepared_statements where prepare_time = statement_timestamp()
+    ) or exists (
+        select
+        from pg_cursors
+        where creation_time = statement_timestamp()
+          -- Those of loops, which nobody can close meanwhile.
+          and name not like '<unnamed portal %>'
+    ) then
+        raise exception 'the same statement has prepared another, or has opened a cursor'
+            using errcode = 'object_not_in_prerequisite_state',
+                hint = 'Trigger the job by a statement that is sent on its own.';
     end if;
 end
 $$;
