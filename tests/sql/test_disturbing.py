@@ -3,12 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import RunState
 from evenbeat.store import sql_functions
-from evenbeat.store.sql_login import SqlLogin
+from evenbeat.store.sql_login import SQL, SqlLogin
 from tests.sql.shop import ONCE, Shop
 from tests.sql.test_hostile import quoted
 
@@ -20,8 +21,7 @@ ODD = {
     "return to_jsonb(repeat('x', 1000000));": "has 1000002 bytes, and at most",
     "return to_jsonb(repeat('x', 8000000));": "has 8000002 bytes, and at most",
     "raise exception '%', repeat('x', 1000000);": "x" * 10_000,
-    "set client_encoding = 'SJIS'; raise exception 'é';": "has no equivalent in encoding",
-    "set transaction read only; return null;": "in a read-only transaction",
+    "set client_encoding = 'SJIS'; raise exception 'é';": "é",
     "raise exception 'mine' using errcode = 'EB001';": "mine",
     "raise exception 'mine' using errcode = '57P01';": "mine",
     "raise exception 'mine' using errcode = '08006';": "mine",
@@ -36,9 +36,27 @@ async def test_whatever_a_function_says_its_run_fails_and_the_next_one_is_fine(s
             assert failed.state is RunState.FAILED, body
             assert told in (failed.error or ""), body
         fine = await shop.closed(
-            await shop.call("set client_encoding = 'LATIN1'; return to_jsonb('é'::text);")
+            await shop.call("""
+                set client_encoding = 'LATIN1';
+                set transaction read only;
+                return to_jsonb('é'::text);
+            """)
         )
     assert (fine.state, fine.result) == (RunState.COMPLETED, "é")
+
+
+@pytest.mark.parametrize("code", ["SH001", "P0004", "57014"])
+async def test_a_long_error_is_cut_before_anybody_reads_it(shop: Shop, code: str) -> None:
+    await shop.function(f"""
+        raise exception '%', repeat('x', 1000000)
+            using errcode = '{code}', detail = repeat('y', 1000000), hint = repeat('z', 1000000);
+    """)
+    with pytest.raises((asyncpg.PostgresError, StoreUnavailable)) as caught:
+        async with SqlLogin(shop.database).transaction({}, ignore) as session:
+            await sql_functions.call(session, "shop.work", {})
+    raised: Any = caught.value.__cause__ or caught.value
+    assert (raised.sqlstate, raised.message) == (code, "x" * 10_000)
+    assert (raised.detail, raised.hint) == ("y" * 10_000, "z" * 10_000)
 
 
 async def test_the_bell_of_the_nodes_may_be_rung_by_anybody(shop: Shop) -> None:
@@ -73,6 +91,14 @@ async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop) -> 
                 job = await shop.call(f"{body} return null;", policy=ONCE)
                 assert (await shop.closed(job)).state is RunState.COMPLETED, spite
     assert await shop.notes() == ["sold"] * len(SPITE)
+
+
+async def test_what_a_role_has_set_for_other_databases_is_of_no_account(shop: Shop) -> None:
+    role = (await SqlLogin(shop.database).prepare()).role
+    for place, is_spoilt in (("in database postgres", False), ("", True)):
+        await shop.script(f"alter role {role} {place} set work_mem = '1MB'")
+        assert await shop.database.fetch_value(SQL["is_spoilt"], role=role) is is_spoilt
+        await shop.script(f"alter role {role} {place} reset all")
 
 
 WAIT = """

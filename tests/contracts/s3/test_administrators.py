@@ -56,6 +56,16 @@ async def test_whoever_may_change_jobs_is_not_asked(me: Integrator) -> None:
     assert (await me.trigger())["job_success"]
 
 
+async def test_an_error_of_that_function_is_no_yes(me: Integrator, signed_in: Any) -> None:
+    await me.sql.execute("""
+        create function public.is_admin() returns boolean language plpgsql as $$ begin
+            raise sqlstate 'EB002';
+        end $$
+    """)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="Only administrators"):
+        await signed_in.fetchval(TRIGGER)
+
+
 async def test_what_that_function_does_besides_is_undone(me: Integrator, signed_in: Any) -> None:
     """It runs in the session of whoever calls, on the way to the engine's rights."""
     await me.sql.execute("""

@@ -87,23 +87,44 @@ async def test_a_function_cannot_leave_a_path_behind_that_leads_astray(me: Integ
     assert (await me.trigger())["success"]
 
 
-READ_BY = (
-    "set client_encoding = 'SJIS'",
-    "set standard_conforming_strings = off",
-    "set local standard_conforming_strings = off",
-    "set local transform_null_equals = on",
-    "set backslash_quote = on",
-)
+# By which words are read, and another value than that of a new session.
+READ_BY = {
+    "search_path": "metadata",
+    "client_encoding": "SJIS",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+    "backslash_quote": "on",
+}
 
 
-async def test_a_function_cannot_change_how_its_caller_s_words_are_read(me: Integrator) -> None:
+@pytest.mark.parametrize("name", READ_BY)
+async def test_a_function_cannot_change_how_its_caller_s_words_are_read(
+    me: Integrator, name: str
+) -> None:
     await me.register()
-    names = ("client_encoding", "standard_conforming_strings", "backslash_quote")
-    before = [await me.sql.fetchval(f"show {name}") for name in names]
-    for change in READ_BY:
-        await me.function(f"{change}; return null;")
-        assert "how texts are read" in (await me.trigger())["error"], change
-    assert [await me.sql.fetchval(f"show {name}") for name in names] == before
+    before = await me.sql.fetchval(f"show {name}")
+    change = f"set {name} = {READ_BY[name]};"
+    for hidden_by in ("", f"set local {name} = {before};"):
+        await me.function(f"{change} {hidden_by} return null;")
+        assert "how texts are read" in (await me.trigger())["error"], hidden_by
+        assert await me.sql.fetchval(f"show {name}") == before
+    await me.function(f"set local {name} = {READ_BY[name]}; return null;")
+    async with me.sql.transaction():
+        assert (await me.trigger())["success"]
+        assert await me.sql.fetchval(f"show {name}") == before
+    assert await me.sql.fetchval(f"show {name}") == before
+
+
+async def test_what_the_caller_has_set_for_its_transaction_ends_with_it(me: Integrator) -> None:
+    await me.register()
+    before = [await me.sql.fetchval(f"show {name}") for name in READ_BY]
+    async with me.sql.transaction():
+        for name in ("transform_null_equals", "backslash_quote"):
+            await me.sql.execute(f"set local {name} = on")
+        await me.function("return to_jsonb(current_setting('transform_null_equals'));")
+        assert (await me.trigger())["result"] == "on"
+        assert await me.sql.fetchval("show backslash_quote") == "on"
+    assert [await me.sql.fetchval(f"show {name}") for name in READ_BY] == before
 
 
 async def test_a_function_may_have_temporary_tables_and_limits_of_its_own(me: Integrator) -> None:
@@ -204,7 +225,25 @@ SPRING = """
             raise exception 'sprung by %', current_user;
         end if;
         return 1;
-    end $$
+    end $$;
+    create view metadata.items as select public.spring();
+    create function put_off() returns trigger language plpgsql as $$ begin
+        perform public.spring();
+        set constraints all deferred;
+        begin
+            set transaction read write;
+        exception when others then
+            raise notice '%', sqlerrm;
+        end;
+        if new.id < tg_argv[0]::integer then
+            insert into public.ledger (note) values (new.note);
+        end if;
+        return null;
+    end $$;
+    create constraint trigger once after insert on ledger deferrable initially deferred
+        for each row when (new.note = 'once') execute function put_off(2);
+    create constraint trigger ever after insert on ledger deferrable initially deferred
+        for each row when (new.note = 'ever') execute function put_off(99);
 """
 # What a function may leave behind, and the words of its caller that would run it.
 TRAPS = {
@@ -230,6 +269,17 @@ TRAPS = {
         " raise exception 'stop' using errcode = 'query_canceled';",
         "rollback; execute mine",
     ),
+    "a statement, and no way back to the caller": (
+        "execute 'deallocate mine'; execute 'prepare mine as select public.spring()';"
+        " drop owned by evenbeat_sql;",
+        "rollback; execute mine",
+    ),
+    "a path that is hidden until the commit": (
+        "set search_path = metadata, public; set local search_path = pg_catalog, pg_temp;",
+        "commit; select * from items",
+    ),
+    "a trigger that puts off another": ("insert into ledger (note) values ('once');", "commit"),
+    "a trigger that puts off others": ("insert into ledger (note) values ('ever');", "commit"),
     "a view before the caller's tables": (
         "execute 'create temp view items as select public.spring()';",
         "select * from items",
@@ -255,7 +305,7 @@ async def test_nothing_that_a_function_leaves_behind_is_run_by_its_caller(
     async with me.session() as owner:
         await owner.execute("set search_path = public; prepare mine as select 1")
         await owner.execute("begin; declare mine cursor for select 1")
-        with contextlib.suppress(asyncpg.QueryCanceledError):
+        with contextlib.suppress(asyncpg.QueryCanceledError, asyncpg.InternalServerError):
             await owner.fetchval("select trigger_scheduled_job('job')")
         told = ""
         try:
@@ -264,3 +314,40 @@ async def test_nothing_that_a_function_leaves_behind_is_run_by_its_caller(
             # What it knew by its name may be gone: then nothing was run, at least.
             told = str(error)
     assert "sprung" not in told
+
+
+async def test_a_trigger_cannot_put_off_others_for_ever(me: Integrator) -> None:
+    await me.sql.execute(SPRING)
+    await me.register()
+    await me.function("insert into ledger (note) values ('ever'); return null;")
+    assert "read-only" in (await me.trigger())["error"]
+    await me.function("insert into ledger (note) values ('once'); return null;")
+    assert (await me.trigger())["success"]
+
+
+@pytest.mark.parametrize("own", ["prepare again as select 1", "declare again cursor for select 1"])
+async def test_what_a_function_could_replace_unseen_is_not_in_the_same_statement(
+    me: Integrator, own: str
+) -> None:
+    """Of what is prepared PostgreSQL tells when the words came, and these came all at once."""
+    await me.register()
+    with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="has prepared another"):
+        await me.sql.execute(f"begin; {own}; select trigger_scheduled_job('job')")
+    await me.sql.execute(f"rollback; deallocate all; begin; {own}")
+    assert (await me.trigger())["success"]
+
+
+async def test_a_loop_may_trigger_every_job(me: Integrator) -> None:
+    await me.register()
+    await me.sql.execute("""
+        do $$
+        declare
+            each_one record;
+        begin
+            for each_one in select name from metadata.scheduled_jobs loop
+                perform trigger_scheduled_job(each_one.name);
+            end loop;
+        end
+        $$
+    """)
+    assert await me.sql.fetchval("select count(*) from metadata.scheduled_job_runs") == 1

@@ -15,6 +15,8 @@ drop function evenbeat.check_session();
 drop function evenbeat.forget_all_but(text[]);
 drop function evenbeat.known_to_session();
 drop schema evenbeat_call cascade;
+drop function evenbeat.call_to_the_end(text, jsonb, text[]);
+drop function evenbeat.reading();
 drop function evenbeat.fault_of_result(jsonb);
 drop trigger show_changed_job on evenbeat.job;
 drop trigger show_new_job on evenbeat.job;

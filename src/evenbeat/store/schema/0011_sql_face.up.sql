@@ -740,6 +740,68 @@ as $$
     end;
 $$;
 
+-- The settings by which the words of a session are read.
+create function evenbeat.reading() returns text[]
+language sql
+return array[
+    pg_catalog.current_setting('search_path'),
+    pg_catalog.current_setting('standard_conforming_strings'),
+    pg_catalog.current_setting('backslash_quote'),
+    pg_catalog.current_setting('transform_null_equals'),
+    pg_catalog.current_setting('client_encoding')
+];
+
+-- Calls a function, and does what it has left for the end of the transaction, so that whatever it
+-- changes of the settings above for itself is as before when this returns. What it changes for the
+-- session PostgreSQL leaves so, even where it is hidden behind a SET LOCAL until the commit: hence
+-- all five are something else at the end, which only then remains.
+create function evenbeat.call_to_the_end(function text, arguments jsonb, reading text[])
+returns jsonb
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set standard_conforming_strings = on
+set backslash_quote = safe_encoding
+set transform_null_equals = off
+set client_encoding = 'SQL_ASCII'
+as $$
+declare
+    outcome jsonb;
+begin
+    perform
+        set_config('standard_conforming_strings', reading[2], true),
+        set_config('backslash_quote', reading[3], true),
+        set_config('transform_null_equals', reading[4], true),
+        set_config('client_encoding', reading[5], true);
+    outcome := evenbeat.call_function(function, arguments);
+    set constraints all immediate;
+    -- A trigger may have put off another, which up to PostgreSQL 17 whoever commits would run. It
+    -- is fired here as well, and may write nothing: so that it can put off no more.
+    begin
+        set transaction read only;
+        set constraints all immediate;
+    -- Only what could catch an error is read only for itself alone.
+    exception when others then
+        raise;
+    end;
+    -- The path is the function's until here, and on it an operator may be anybody's.
+    perform pg_catalog.set_config('search_path', 'pg_catalog', true);
+    perform
+        set_config('search_path', case reading[1] when 'off' then 'on' else 'off' end, true),
+        set_config(
+            'standard_conforming_strings', case reading[2] when 'off' then 'on' else 'off' end, true
+        ),
+        set_config('backslash_quote', case reading[3] when 'off' then 'on' else 'off' end, true),
+        set_config(
+            'transform_null_equals', case reading[4] when 'off' then 'on' else 'off' end, true
+        ),
+        set_config(
+            'client_encoding',
+            case reading[5] when 'SQL_ASCII' then 'UTF8' else 'SQL_ASCII' end, true
+        );
+    return outcome;
+end
+$$;
+
 -- Calls a person's function with the rights of the role that owns this one, which is neither the
 -- engine's nor the caller's. Within it nobody can change roles; and what the function has left for
 -- the end of the transaction is done here, before it would be done with other rights.
@@ -756,18 +818,11 @@ as $$
 declare
     fault text;
     -- By these the caller's next words are read.
-    names constant text[] := '{
-        search_path, standard_conforming_strings, client_encoding, backslash_quote,
-        transform_null_equals
-    }';
-    before constant text[] := array(select current_setting(name) from unnest(names) as name);
+    before constant text[] := evenbeat.reading();
 begin
-    outcome := evenbeat.call_function(function, arguments);
-    set constraints all immediate;
+    outcome := evenbeat.call_to_the_end(function, arguments, before);
     -- No operator here: on a path of the function's choice it may be anybody's.
-    if pg_catalog.array_ne(before, array(
-        select pg_catalog.current_setting(name) from pg_catalog.unnest(names) as name
-    )) then
+    if pg_catalog.array_ne(before, evenbeat.reading()) then
         raise exception 'the function changes search_path, or how texts are read, for the whole '
             'session: write set local, or make it a setting of the function';
     end if;
@@ -804,7 +859,8 @@ declare
         order by pg_namespace.nspname
         limit 1
     );
-    answer boolean := true;
+    -- An error of its own with our code is no answer.
+    answer boolean;
 begin
     if question is not null then
         execute question into answer;
@@ -847,7 +903,8 @@ end
 $$;
 
 -- Raises where the session has what a function would take for its own: unless it says otherwise,
--- tables and types of the session come first.
+-- tables and types of the session come first. Or where it has what a function could replace unseen,
+-- since PostgreSQL says of it when its statement began, and the function is part of the same one.
 create function evenbeat.check_session() returns void
 language plpgsql
 as $$
@@ -857,6 +914,19 @@ begin
         raise exception 'this session has temporary tables, which the function would meet'
             using errcode = 'object_not_in_prerequisite_state',
                 hint = 'Drop them (discard temp), or use another session.';
+    end if;
+    if exists (
+        select from pg_prepared_statements where prepare_time = statement_timestamp()
+    ) or exists (
+        select
+        from pg_cursors
+        where creation_time = statement_timestamp()
+          -- Those of loops, which nobody can close meanwhile.
+          and name not like '<unnamed portal %>'
+    ) then
+        raise exception 'the same statement has prepared another, or has opened a cursor'
+            using errcode = 'object_not_in_prerequisite_state',
+                hint = 'Trigger the job by a statement that is sent on its own.';
     end if;
 end
 $$;
@@ -971,13 +1041,13 @@ begin
     begin
         select called.outcome, called.error into outcome, error
         from evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments') as called;
-    -- Or a function that says so: all else is undone, but not what was prepared.
-    exception when query_canceled then
+        duration_ms := round(1000 * extract(epoch from clock_timestamp() - began));
+        perform evenbeat.forget_all_but(known_before);
+    -- Whatever ends it here, all else is undone with it, but not what was prepared.
+    exception when others or assert_failure or query_canceled then
         perform evenbeat.forget_all_but(known_before);
         raise;
     end;
-    duration_ms := round(1000 * extract(epoch from clock_timestamp() - began));
-    perform evenbeat.forget_all_but(known_before);
 end
 $$;
 

@@ -74,6 +74,7 @@ $$;
 -- Call a function that a job names, with whatever rights the caller has. It finds its own schema,
 -- and nothing of it can be hidden by temporary objects, which come last.
 -- What is set for a while in a function that has a setting for it is undone at its end.
+-- Whoever hears of an error reads it whole first: a long one is cut here.
 create function evenbeat.call_function(function text, arguments jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -84,6 +85,11 @@ declare
     parts text[];
     takes_one boolean;
     result jsonb;
+    state text;
+    message text;
+    detail text;
+    hint text;
+    context text;
 begin
     if fault is not null then
         raise exception '%', fault using errcode = 'invalid_parameter_value';
@@ -101,6 +107,21 @@ begin
         execute format('select %I.%I()', parts[1], parts[2]) into result;
     end if;
     return result;
+exception when others or assert_failure or query_canceled then
+    get stacked diagnostics
+        state = returned_sqlstate,
+        message = message_text,
+        detail = pg_exception_detail,
+        hint = pg_exception_hint,
+        context = pg_exception_context;
+    if octet_length(concat(message, detail, hint, context)) > 100000 then
+        raise exception using
+            errcode = state,
+            message = left(message, 10000),
+            detail = left(concat_ws(E'\n', nullif(detail, ''), context), 10000),
+            hint = left(hint, 10000);
+    end if;
+    raise;
 end
 $$;
 

@@ -42,12 +42,14 @@ where sql_login.role = 'evenbeat_sql_' || pg_database.oid;
 
 -- name: is_spoilt
 -- Whether a function has left settings for the role that it ran as, as every role may for its own:
--- some keep it from logging in at all.
+-- some keep it from logging in at all. Those for other databases are met by nobody.
 select exists (
     select
     from pg_db_role_setting
     join pg_roles on pg_roles.oid = pg_db_role_setting.setrole
+    left join pg_database on pg_database.oid = pg_db_role_setting.setdatabase
     where pg_roles.rolname = :role
+      and coalesce(pg_database.datname, current_database()) = current_database()
 );
 
 -- name: make_login
