@@ -125,6 +125,44 @@ def test_a_client_that_would_rather_speak_http_2_is_answered_again_and_again(wir
     assert wire.status() == 200
 
 
+def test_many_wishes_for_another_protocol_at_once_are_all_answered(wire: Wire) -> None:
+    """More than Python could call itself, were each read inside the one before it."""
+    wished = HEAD + b"connection: upgrade\r\nupgrade: x\r\n\r\n"
+    wire.send(wished * 1500 + wished.replace(b"/livez", b"/no-such-place"))
+    assert [wire.status() for _ in range(1501)] == [200] * 1500 + [404]
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_wish_for_another_protocol_leaves_the_others_as_they_are(
+    wire: Wire, version: bytes
+) -> None:
+    """Of HTTP/1.0, and of whoever says so, a connection ends with the answer."""
+    asks = b"upgrade" if version == b"1.0" else b"close, upgrade"
+    wished = HEAD.replace(b"1.1", version) + b"connection: " + asks + b"\r\nupgrade: x\r\n\r\n"
+    # What comes behind it is passed over, and no fault of the first.
+    wire.send(wished + HEAD + b"\r\n")
+    assert wire.status() == 200
+    assert wire.is_over()
+
+
+def test_a_client_of_http_1_0_need_not_name_the_host(wire: Wire) -> None:
+    wire.send(b"GET /livez HTTP/1.0\r\n\r\n")
+    assert wire.status() == 200
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_two_hosts_are_refused(wire: Wire, version: bytes) -> None:
+    wire.send(HEAD.replace(b"1.1", version) + b"Host: there\r\n\r\n")
+    assert wire.status() == 400
+    assert wire.is_over()
+
+
+def test_a_request_of_http_1_1_without_a_host_is_refused(wire: Wire) -> None:
+    wire.send(b"GET /livez HTTP/1.1\r\nx: y\r\n\r\n")
+    assert wire.status() == 400
+    assert wire.is_over()
+
+
 @pytest.mark.parametrize(
     ("line", "headers"),
     [
@@ -135,6 +173,8 @@ def test_a_client_that_would_rather_speak_http_2_is_answered_again_and_again(wir
         (b"GET /livez", b"x : y"),
         (b"GET \xff", b"x: y"),
         (b"CONNECT a:1", b"x: y"),
+        (b"CONNECT /livez", b"x: y"),
+        (b"CONNECT *", b"x: y"),
         (b"nonsense", b"x: y"),
     ],
 )

@@ -1,6 +1,8 @@
 """Jobs that are added at the same moment: written together, and each answered for itself."""
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control import doubt
+from evenbeat.control import doubt, gathering
 from evenbeat.control.admission import LARGEST_TOGETHER, Admission
 from evenbeat.control.gathering import MOST_TOGETHER, MOST_UNDER_WAY, Gathering
 from evenbeat.core.audit import PYTHON, Actor
@@ -16,11 +18,12 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.model import Definition
 from evenbeat.core.outcome import Done
 from evenbeat.core.registry import Registry
+from evenbeat.store import database as store_database
 from evenbeat.store import jobs
 from evenbeat.store.database import Database
 from tests.control.given import definition, fetch, value
 from tests.engine.workshop import Does
-from tests.support.cutting_proxy import cutting_proxy
+from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.waiting import eventually
 
 MARK = "cut-here"
@@ -153,11 +156,86 @@ async def test_done_waits_for_what_is_on_its_way() -> None:
     assert paper.written == [["first"], ["a", "b"]]
 
 
+class LaterClock:
+    """The event loop's own clock, which can be moved on: what is to happen then happens at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", self.time)
+        monkeypatch.setattr(gathering, "LONGEST_WAIT", 1000.0)
+
+    def time(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+async def test_who_has_waited_too_long_is_told_so_and_never_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, paper = LaterClock(monkeypatch), Paper()
+    first, late = await paper.begin("first", "late")
+    clock.ahead = 1001.0
+    with pytest.raises(StoreUnavailable, match="nothing was stored: add it again"):
+        await late
+    paper.go_on.set()
+    await first
+    await paper.gathering.add("next")
+    assert paper.written == [["first"], ["next"]]
+
+
+async def test_who_is_being_written_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be stored already."""
+    clock, paper = LaterClock(monkeypatch), Paper()
+    first, other = await paper.begin("first", "other")
+    first.cancel()
+    await eventually(lambda: len(paper.written) == 2)
+    clock.ahead = 1001.0
+    # A timer that is due runs before this one.
+    await asyncio.sleep(0.01)
+    assert not other.done()
+    paper.go_on.set()
+    await other
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what a test holds up is not given up meanwhile."""
+    for limit in ("lock_timeout", "statement_timeout"):
+        monkeypatch.setitem(store_database.SESSION, limit, "10min")
+    monkeypatch.setattr(store_database, "COMMAND_TIMEOUT", 600.0)
+    monkeypatch.setattr(gathering, "LONGEST_WAIT", 600.0)
+    monkeypatch.setattr(doubt, "PATIENCE", 60.0)
+
+
 @pytest.fixture
 async def admission(database: Database) -> AsyncIterator[Admission]:
-    made = Admission(database, Registry([Does(Done())]))
+    ours = Database(database.url, clock="set")
+    await ours.open()
+    made = Admission(ours, Registry([Does(Done())]))
     yield made
     await made.close()
+    await ours.close()
+
+
+@pytest.fixture
+async def proxy(database: Database) -> AsyncIterator[CuttingProxy]:
+    async with cutting_proxy(database.url) as made:
+        yield made
+
+
+@pytest.fixture
+async def far(proxy: CuttingProxy, admission: Admission) -> AsyncIterator[Admission]:
+    """From behind the proxy, with the usual lane open, and the statement known to every
+    connection: who has to prepare it first might be held up in that already."""
+    ours = Database(proxy.url, clock="set", pool_size=4)
+    await ours.open()
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(4):
+            connection = await stack.enter_async_context(ours.connection())
+            await admission.add(definition(), None, connection, PYTHON)
+    made = Admission(ours, Registry([Does(Done())]))
+    yield made
+    await made.close()
+    await ours.close()
 
 
 def waits(admission: Admission, count: int) -> bool:
@@ -223,6 +301,8 @@ async def test_who_might_wait_for_others_goes_its_own_way(
             admission.add(definition(name="a"), None, None, by),
             admission.add(definition(), "key", None, by),
             admission.add(definition(payload="x" * LARGEST_TOGETHER), None, None, by),
+            # In bytes, that is.
+            admission.add(definition(payload="ü" * (LARGEST_TOGETHER // 2)), None, None, by),
         ]
         tasks = [asyncio.create_task(way) for way in ways]
         await eventually(partial(value, database, HELD_UP, len(tasks)))
@@ -231,21 +311,73 @@ async def test_who_might_wait_for_others_goes_its_own_way(
 
 
 async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    far: Admission, proxy: CuttingProxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doubt, "PATIENCE", 0.2)
-    async with cutting_proxy(database.url) as proxy:
-        far = Database(proxy.url, clock="set", pool_size=4)
-        await far.open()
-        admission = Admission(far, Registry([Does(Done())]))
-        await admission.add(definition(), None, None, PYTHON)
-        proxy.closes_after_cut = True
-        proxy.cut_on(MARK, "answer")
-        payloads = ("a", "b", MARK, f"{MARK} 2")
-        given = [(definition(payload=each), Actor("p", "r")) for each in payloads]
-        _, _, *told = await held_up(admission, database, given)
-        await far.close()
+    proxy.closes_after_cut = True
+    proxy.cut_on(MARK, "answer")
+    payloads = ("a", "b", MARK, f"{MARK} 2")
+    given = [(definition(payload=each), Actor("p", "r")) for each in payloads]
+    _, _, *told = await held_up(far, database, given)
     for what, error in zip(payloads[2:], told, strict=True):
         query = "select uid::text from evenbeat.job where payload = to_jsonb($1::text)"
         assert isinstance(error, doubt.NotKnown)
         assert await value(database, query, what) in str(error)
+
+
+async def test_a_closed_lane_and_a_lost_answer_leave_nobody_without_a_job(
+    far: Admission, proxy: CuttingProxy, database: Database
+) -> None:
+    """The statement has left out those whose lane was closed: that it was done says nothing of
+    them."""
+    proxy.cut_on(MARK, "answer")
+    asked = [("a", ()), ("b", ()), ("c", ("gpu",)), (MARK, ()), ("d", ("big", "gpu"))]
+    given = [(definition(payload=what, runs_on=on), Actor("p", "r")) for what, on in asked]
+    added = await held_up(far, database, given)
+    assert proxy.cuts == 1
+    for job, (what, on) in zip(added, asked, strict=True):
+        assert job.is_new
+        found = await jobs.by_uid(database, job.uid)
+        assert (found.definition.payload, sorted(found.definition.runs_on)) == (what, list(on))
+    assert await value(database, "select count(*) from evenbeat.job") == 4 + len(asked)
+
+
+async def test_while_some_are_looked_for_others_are_written(
+    far: Admission, proxy: CuttingProxy, database: Database
+) -> None:
+    async def insist() -> Any:
+        # Of the connections that were cut, some may be found out only now.
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                return await far.add(definition(), None, None, PYTHON)
+
+    async with database.connection() as other, other.transaction():
+        # What the server has been asked for waits for this, whatever becomes of its connection.
+        await other.execute("lock table evenbeat.audit in share mode")
+        adding = [
+            asyncio.create_task(far.add(definition(), None, None, PYTHON))
+            for _ in range(MOST_UNDER_WAY)
+        ]
+        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY))
+        proxy.close()
+        adding.append(asyncio.create_task(insist()))
+        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY + 1))
+        assert not any(task.done() for task in adding)
+    assert all(job.is_new for job in await asyncio.gather(*adding))
+
+
+async def test_a_network_that_is_cut_is_found_out_once_for_all_connections(
+    database: Database,
+) -> None:
+    async def pids() -> set[int]:
+        async with database.connection() as one, database.connection() as other:
+            return {one.get_server_pid(), other.get_server_pid()}
+
+    async def time_out(_: object) -> None:
+        raise StoreUnavailable("no answer") from TimeoutError()
+
+    before = await pids()
+    unanswered = await doubt.attempt(database, time_out)
+    assert unanswered is not None
+    assert unanswered.pid in before
+    assert not before & await pids()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from evenbeat.core.groups import Group
 from evenbeat.core.model import Cause, State
 from evenbeat.store import leases, nodes
 from evenbeat.store.jobs import Definitions, Unreadable
@@ -40,19 +41,26 @@ async def test_a_claim_brings_everything_a_node_has_to_know(shop: Shop, clock: C
     assert (run.beat_at, run.started_at) == (START, clock.now)
 
 
-async def test_each_column_of_a_claim_is_taken_for_what_it_is(shop: Shop) -> None:
-    await shop.add()
+@pytest.mark.parametrize("group", [None, Group("site")])
+async def test_each_column_of_a_claim_is_taken_for_what_it_is(
+    shop: Shop, clock: Clock, group: Group | None
+) -> None:
+    """Of both claims: that of jobs with a group is a statement of its own."""
+    await shop.add(definition(group=group))
     await shop.fetch(
         "update evenbeat.pulse set plan_version = 11, def_version = 12, beat_count = 13,"
         " failure_streak = 14, lost_streak = 2, run_number = 16"
     )
-    claimed = await shop.claim_one()
+    # So that no two instants are the same.
+    await clock.advance(seconds=3)
+    [claimed] = await (shop.claim_grouped() if group else shop.claim())
     [row] = await shop.fetch("select * from evenbeat.pulse")
     run = claimed.run
     assert (run.id, run.token, run.number) == (row["run_id"], row["token"], 17)
     assert (claimed.plan_version, claimed.runs_so_far, claimed.lane_id) == (11, 13, row["lane_id"])
     assert (claimed.failure_streak, claimed.lost_streak) == (14, 2)
-    assert claimed.turn_at == row["turn_at"]
+    # Where to go on looking is told of jobs without a group alone.
+    assert claimed.turn_at == (None if group else row["turn_at"])
     assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
 
 

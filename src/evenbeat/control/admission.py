@@ -1,7 +1,7 @@
 """How jobs come into being: one, a hundred thousand at once, or by name."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
@@ -23,7 +23,7 @@ from evenbeat.control.preparation import (
 )
 from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
-from evenbeat.core.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.groups import Group, disagreements
 from evenbeat.core.ids import new_job_uid, new_job_uids
 from evenbeat.core.model import Definition, Job, State
@@ -34,7 +34,6 @@ from evenbeat.store import clock, groups, jobs, newborns, nodes, sql_functions
 from evenbeat.store.database import (
     Database,
     Session,
-    cut_off,
     part_of_transaction_on,
     transaction_on,
 )
@@ -78,7 +77,8 @@ class Storing:
     wakes: bool
     # None as well where they were stored and the answer was lost.
     born: Born | None = None
-    is_stored: bool = False
+    # Where the answer was lost.
+    looking: doubt.Looking | None = None
     holders: dict[str, UUID] = field(default_factory=dict[str, UUID])
     groups: dict[str, StoredGroup] = field(default_factory=dict[str, StoredGroup])
 
@@ -97,11 +97,13 @@ class Admission:
         self._watch = clock.Watch(database)
         self._waker = clock.Waker(database)
         self.gathering = Gathering(self._store_plain)
+        self._doubts = doubt.Doubts(database)
         self._known_kinds: set[str] = set()
         self._added_at = 0.0
 
     async def close(self) -> None:
         await self.gathering.done()
+        await self._doubts.done()
         await self._waker.done()
 
     async def add(
@@ -229,16 +231,16 @@ class Admission:
             await self._write(connection, storing, is_ours=False)
             return
         if len(storing.newborns) == 1 and is_plain(storing.newborns[0]):
-            try:
-                await self.gathering.add(storing)
-            except doubt.NotKnown as error:
-                # Each is to look for its own.
-                raise doubt.NotKnown(error.lost, storing.newborns[0].uid) from error
+            await self.gathering.add(storing)
             # Lanes are few and nearly always open: that one is not is found out by trying.
-            if storing.is_stored:
+            if await is_stored(storing):
                 return
-        uids = [each.uid for each in storing.newborns]
-        await self._on_ours(uids, lambda ours: self._write(ours, storing, is_ours=True))
+        unanswered = await doubt.attempt(
+            self._database, lambda ours: self._write(ours, storing, is_ours=True)
+        )
+        if unanswered is not None:
+            uids = [each.uid for each in storing.newborns]
+            await doubt.find_stored(self._database, uids, unanswered)
 
     async def _store_plain(self, together: list[Storing]) -> None:
         """Those whose lane is open, in one statement."""
@@ -255,26 +257,14 @@ class Admission:
             for storing, newborn in zip(together, prepared, strict=True):
                 job_id = ids.get(newborn.uid)
                 if job_id is not None:
-                    storing.born, storing.is_stored = Born(1, job_id, born.at), True
+                    storing.born = Born(1, job_id, born.at)
 
-        if not await self._on_ours([each.uid for each in prepared], write):
+        unanswered = await doubt.attempt(self._database, write)
+        if unanswered is not None:
+            # Once for all of them; others are written meanwhile.
+            looking = self._doubts.look_for([each.uid for each in prepared], unanswered)
             for storing in together:
-                storing.is_stored = True
-
-    async def _on_ours(self, uids: Sequence[UUID], write: Callable[[Any], Awaitable[None]]) -> bool:
-        """False: all of it was stored, but the answer was lost."""
-        async with self._database.connection() as ours:
-            pid = ours.get_server_pid()
-            try:
-                await write(ours)
-            except StoreUnavailable as error:
-                # Cut off for good, so that its backend ends as soon as it has done what it does.
-                cut_off(ours)
-                lost = error
-            else:
-                return True
-        await doubt.find_stored(self._database, uids, pid=pid, lost=lost)
-        return False
+                storing.looking = looking
 
     async def _write(self, connection: Any, storing: Storing, *, is_ours: bool) -> None:
         first = storing.newborns[0]
@@ -322,13 +312,22 @@ def person(by: Actor) -> Actor | None:
     return None if by is PYTHON else by
 
 
+async def is_stored(storing: Storing) -> bool:
+    """Of a job that went together with others; where it is not, its lane was closed."""
+    if storing.looking is None:
+        return storing.born is not None
+    return await doubt.is_among(storing.looking, storing.newborns[0].uid)
+
+
 def is_plain(newborn: Newborn) -> bool:
     """Whether nothing but the server itself could keep it waiting: so others may wait with it."""
     return (
         newborn.dedupe_key is None
         and newborn.definition.name is None
         and newborn.group is None
+        # There are no fewer bytes than characters, and a long text is not counted twice.
         and len(newborn.payload) <= LARGEST_TOGETHER
+        and len(newborn.payload.encode()) <= LARGEST_TOGETHER
     )
 
 

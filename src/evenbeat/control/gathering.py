@@ -14,12 +14,15 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.store.database import COMMAND_TIMEOUT
 
 Item = TypeVar("Item")
 # Of jobs of at most 10 kB: a statement of a megabyte.
 MOST_TOGETHER = 100
 # While one is flushed to disk, another is on its way: neither the disk nor we wait for the other.
 MOST_UNDER_WAY = 2
+# What is under way has been given up by then, unless there is no connection either.
+LONGEST_WAIT = COMMAND_TIMEOUT + 1.0
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Waiting(Generic[Item]):
 
     item: Item
     told: asyncio.Future[None]
+    given_up: asyncio.TimerHandle
     # It was among some of which one could not be written.
     is_suspect: bool = False
 
@@ -48,9 +52,7 @@ class Gathering(Generic[Item]):
     async def add(self, item: Item) -> None:
         """Written when this returns."""
         if self._under_way >= self._at_once:
-            waiting = Waiting(item, asyncio.get_running_loop().create_future())
-            self._waiting.append(waiting)
-            await waiting.told
+            await self._wait(item)
             return
         self._under_way += 1
         try:
@@ -66,6 +68,12 @@ class Gathering(Generic[Item]):
         """Wait for what is being written for others."""
         while self._writing:
             await asyncio.wait(self._writing)
+
+    async def _wait(self, item: Item) -> None:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(Waiting(item, told, loop.call_later(LONGEST_WAIT, give_up, told)))
+        await told
 
     def _go_on(self) -> None:
         batch = self._next()
@@ -86,6 +94,8 @@ class Gathering(Generic[Item]):
             if batch and (self._waiting[0].is_suspect or batch[0].is_suspect):
                 break
             waiting = self._waiting.popleft()
+            # From here on it may be stored, and only the statement itself tells.
+            waiting.given_up.cancel()
             if not waiting.told.done():
                 batch.append(waiting)
         return batch
@@ -105,6 +115,15 @@ class Gathering(Generic[Item]):
             for each in batch:
                 tell(each.told, writing, error)
         self._go_on()
+
+
+def give_up(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_exception(
+            StoreUnavailable(
+                "the database is busy with other jobs; nothing was stored: add it again"
+            )
+        )
 
 
 def tell(

@@ -12,11 +12,14 @@ REFUSAL = (
     b"content-length: %d\r\nconnection: close\r\n\r\n%b"
 ) % (len(TOO_LARGE), TOO_LARGE)
 INVALID = "Invalid HTTP request received."
-UPGRADING = (b"upgrade", b"connection")
 
 
 class HeadTooLarge(Exception):
     """Told to the parser, which ends the connection."""
+
+
+class Ambiguous(Exception):
+    """Told to the parser, which ends the connection: others may read this request differently."""
 
 
 class Connection(HttpToolsProtocol):
@@ -49,18 +52,27 @@ class Connection(HttpToolsProtocol):
             self.send_400_response(INVALID)
 
     def _read(self, data: bytes) -> None:
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            behind_head: int = upgrade.args[0]
-            head = self._head_without_upgrade()
-            self.parser = httptools.HttpRequestParser(self)
-            self._read(head + data[behind_head:])
+        # Many requests may come at once: what is left of them is neither copied nor read deeper.
+        left = memoryview(data)
+        while True:
+            try:
+                self.parser.feed_data(left)
+            except httptools.HttpParserUpgrade as upgrade:
+                behind_head: int = upgrade.args[0]
+                left = left[behind_head:]
+                self._read_head_again()
+            else:
+                return
 
-    def _head_without_upgrade(self) -> bytes:
-        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
-        lines += [b"%b: %b" % each for each in self.headers if each[0] not in UPGRADING]
-        return b"\r\n".join([*lines, b"", b""])
+    def _read_head_again(self) -> None:
+        """Without the wish for another protocol, behind which the parser would read no body."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        # As for the first parser of a connection: what comes behind the last request is no error.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
     def on_message_begin(self) -> None:
         self._head_size, self._is_in_head, self._is_upgrade = 0, True, False
@@ -77,7 +89,8 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self._is_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        self._check_head()
+        self._is_upgrade = self.parser.should_upgrade()
         if not self._is_upgrade:
             super().on_headers_complete()
 
@@ -95,6 +108,14 @@ class Connection(HttpToolsProtocol):
             return
         self.transport.write(REFUSAL)
         self.transport.close()
+
+    def _check_head(self) -> None:
+        """What the parser lets through, though two servers might read it differently."""
+        if self.parser.get_method() == b"CONNECT":
+            raise Ambiguous
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            raise Ambiguous
 
     def _grow(self, size: int) -> None:
         self._has_moved = True
