@@ -116,7 +116,7 @@ class Underway:
         outcome = task.result()
         # It may have finished after all; a failure now is only what stopping it looks like.
         if self._why is not None and self._was_told and isinstance(outcome, Failed):
-            return with_trace(self._why, outcome)
+            return with_remains(self._why, outcome)
         return outcome
 
     def _end(self, reported: Outcome | Recorded) -> None:
@@ -142,5 +142,8 @@ def insisted(why: Outcome) -> Outcome:
             return why
 
 
-def with_trace(why: Outcome, failed: Failed) -> Outcome:
-    return replace(why, stack_trace=failed.stack_trace) if isinstance(why, Failed) else why
+def with_remains(why: Outcome, failed: Failed) -> Outcome:
+    """The reason of the stop, with what shows how far it had come."""
+    if not isinstance(why, Failed):
+        return why
+    return replace(why, stack_trace=failed.stack_trace, result=failed.result)
