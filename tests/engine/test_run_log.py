@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,8 @@ from evenbeat.engine import scribe
 from evenbeat.engine.scribe import Scribe
 from evenbeat.handlers.function import Called
 from evenbeat.observe import log
-from evenbeat.store import runs
-from evenbeat.store.database import Database
+from evenbeat.store import run_logs, runs
+from evenbeat.store.database import Database, Session
 from tests.engine.workshop import Does, DoesAtOnce, Workshop
 from tests.support.cutting_proxy import cutting_proxy
 from tests.support.waiting import PATIENCE, eventually
@@ -213,6 +213,28 @@ async def test_whoever_waits_while_a_batch_cannot_be_written_waits_no_longer(
         assert not await is_waiting(), "none of them has begun again"
     await pen.write()
     assert [message for _, message in await said(workshop, run)] == ["first", "second"]
+
+
+async def test_a_batch_is_written_though_who_asked_for_it_is_told_to_stop(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    reached, go, append = asyncio.Event(), asyncio.Event(), run_logs.append
+
+    async def append_later(session: Session, lines: Sequence[LogLine]) -> None:
+        reached.set()
+        await go.wait()
+        await append(session, lines)
+
+    monkeypatch.setattr(run_logs, "append", append_later)
+    pen.take(LogLine(run.id, "info", "heard"))
+    asking = asyncio.ensure_future(pen.write())
+    await reached.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+    go.set()
+    # Nobody asks again.
+    assert await eventually(lambda: said(workshop, run), "the line") == [("info", "heard")]
 
 
 async def test_a_batch_is_bounded_by_its_length_as_well(
