@@ -23,9 +23,8 @@ ONCE = {"max_attempts": 1}
 
 def sleeper(file: Path) -> dict[str, Any]:
     """Two processes that would stay for long, one of them beyond the reach of its group."""
-    return {
-        "command": f"setsid sh -c 'echo $$ >> {file}; sleep 600; true' & echo $$ >> {file}; wait"
-    }
+    apart = f"setsid sh -c 'echo $$ >> {file}; sleep 600; true'"
+    return {"command": f"{apart} & echo begun; echo $$ >> {file}; wait"}
 
 
 async def test_what_a_program_says_is_there_while_it_runs(
@@ -78,6 +77,9 @@ async def test_nobody_is_left_of_a_program_that_was_stopped(
         "stop": ErrorClass.HANDED_BACK,
     }
     assert run.error_class is expected[why]
+    # Who runs out of time shows how far it came.
+    remains = {"exit_code": None, "signal": "SIGTERM", "output": "begun\n"}
+    assert run.result == (remains if why == "timeout" else None)
 
 
 async def test_a_program_does_not_outlive_a_node_that_is_killed(

@@ -1,7 +1,6 @@
 """The runner: calls a job's handler, and turns whatever happens into an Outcome."""
 
 import asyncio
-import contextlib
 import inspect
 import traceback
 
@@ -32,16 +31,6 @@ def run_instantly(claimed: Claimed, context: RunContext, registry: Registry) -> 
 
 async def run(claimed: Claimed, context: RunContext, registry: Registry) -> Outcome | Recorded:
     """Run it to its end. Only being told to stop ends this in CancelledError."""
-    try:
-        return await call(claimed, context, registry)
-    finally:
-        # Whoever sees the end of a run sees all that it said. Who is told to stop only now has come
-        # to an end already, and that stands; what is not written yet is written by the scribe.
-        with contextlib.suppress(asyncio.CancelledError):
-            await context.write_log()
-
-
-async def call(claimed: Claimed, context: RunContext, registry: Registry) -> Outcome | Recorded:
     try:
         too_late = catchup.decide(claimed, claimed.run.started_at)
         if too_late is not None:

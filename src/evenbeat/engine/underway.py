@@ -1,6 +1,7 @@
 """A run under way: its task, the wish that it stop, and its one end."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +42,10 @@ class Underway:
         self._context = RunContext(claimed, toolbox)
         self._on_ended = on_ended
         self._why: Outcome | None = None
+        # Both are known once the handler has come to its end, which is before the run has: then
+        # only its lines are left to be written.
+        self._spent: timedelta | None = None
+        self._was_told = False
 
     def start(self, registry: Registry, on_gone: Callable[["Underway"], None]) -> None:
         """`on_gone` hears when nothing of it is left, which may be long after its end."""
@@ -55,6 +60,17 @@ class Underway:
         self._timer = loop.call_later(timeout.total_seconds(), self.stop, out_of_time)
 
     async def _run(self, registry: Registry) -> Outcome | Recorded:
+        try:
+            return await self._called(registry)
+        finally:
+            self._spent = self._elapsed()
+            self._was_told = self._why is not None
+            # Whoever sees the end of a run sees all that it said. Told to stop only now, it does
+            # not wait for that: what it did stands, and the scribe writes the rest.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._context.write_log()
+
+    async def _called(self, registry: Registry) -> Outcome | Recorded:
         if not traces.is_on():
             return await runner.run(self.claimed, self._context, registry)
         with traces.processing(self.claimed) as span:
@@ -78,10 +94,11 @@ class Underway:
         self._task.cancel()
 
     def _abandon(self) -> None:
-        self.is_abandoned = True
-        # Who waits for a thread gives it up at the second cancellation.
+        # Who waits for a thread gives it up at the second cancellation, as for the scribe.
         self._task.cancel()
-        self._end(insisted(self._why or NODE_STOPS))
+        if self._spent is None:
+            self.is_abandoned = True
+            self._end(insisted(self._why or NODE_STOPS))
 
     def _on_done(self, task: asyncio.Task[Outcome | Recorded]) -> None:
         self._timer.cancel()
@@ -92,19 +109,26 @@ class Underway:
     def _outcome(self, task: asyncio.Task[Outcome | Recorded]) -> Outcome | Recorded:
         if task.cancelled():
             return self._why or NODE_STOPS
+        error = task.exception()
+        if isinstance(error, Exception):
+            # Our own mistake. Without an end, the run would keep its place and its lease for ever.
+            return runner.failure(error)
         outcome = task.result()
         # It may have finished after all; a failure now is only what stopping it looks like.
-        if self._why is not None and isinstance(outcome, Failed):
-            return with_trace(self._why, outcome)
+        if self._why is not None and self._was_told and isinstance(outcome, Failed):
+            return with_remains(self._why, outcome)
         return outcome
 
     def _end(self, reported: Outcome | Recorded) -> None:
         failpoint.reach("after_handler")
-        spent = timedelta(seconds=time.monotonic() - self._began)
+        spent = self._elapsed() if self._spent is None else self._spent
         if isinstance(reported, Recorded):
             self._on_ended(self, Ended(self.claimed, reported.outcome, spent, reported))
         else:
             self._on_ended(self, Ended(self.claimed, reported, spent))
+
+    def _elapsed(self) -> timedelta:
+        return timedelta(seconds=time.monotonic() - self._began)
 
 
 def insisted(why: Outcome) -> Outcome:
@@ -118,5 +142,8 @@ def insisted(why: Outcome) -> Outcome:
             return why
 
 
-def with_trace(why: Outcome, failed: Failed) -> Outcome:
-    return replace(why, stack_trace=failed.stack_trace) if isinstance(why, Failed) else why
+def with_remains(why: Outcome, failed: Failed) -> Outcome:
+    """The reason of the stop, with what shows how far it had come."""
+    if not isinstance(why, Failed):
+        return why
+    return replace(why, stack_trace=failed.stack_trace, result=failed.result)

@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 
 LEASH = 0
 PIECE = 65_536
-# As much of what was said last is told at the end: an excerpt, and room for a secret beside it.
+# As many bytes of what was said last are told at the end: an excerpt, and room for a secret beside.
 TAIL = 2 * PIECE
-# A line is cut here, and again where secrets are known, to a sixth: no half of one is left then.
+# In bytes, of which a character has four at most. A line is cut here, and again where secrets are
+# known, to 10,000 characters: what is cut in half here is behind those.
 LONGEST_LINE = PIECE
 # What the program left in the background may hold its output open for ever.
 LINGER = 1.0
@@ -114,7 +115,8 @@ def become(order: dict[str, Any], streams: tuple[int, int, int], failed: int) ->
         os.chdir(order["cwd"])
         what = f"cannot run {order['argv'][0]}"
         os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is the point
-    except (OSError, ValueError) as error:
+    except Exception as error:
+        # Whatever it is, who waits for the program is told the reason.
         why = error.strerror if isinstance(error, OSError) else str(error)
         os.write(failed, f"{what}: {why}".encode(errors="replace"))
     finally:

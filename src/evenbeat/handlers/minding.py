@@ -24,6 +24,8 @@ SEARCHED = "/usr/bin:/bin"
 LANGUAGE = "C.UTF-8"
 # Of the time that a run has to stop, the program's part; the rest is for killing it and telling.
 SHARE = 0.8
+# After its last word, a minder needs some milliseconds.
+LOOK_FIRST, LOOK_SELDOM = 0.002, 1.0
 # Python itself may need it to start; nothing else of the node's environment goes further.
 KEPT = ("LD_LIBRARY_PATH",)
 
@@ -43,6 +45,22 @@ class Started:
 
     minder: "subprocess.Popen[bytes]"
     order: bytes
+
+    async def gone(self) -> None:
+        """Take leave of a minder that has nothing left to say: else it stays in the table of
+        processes, as a zombie. Told to stop meanwhile, it is waited for all the same, once."""
+        try:
+            await self._ended()
+        except asyncio.CancelledError:
+            await self._ended()
+
+    async def _ended(self) -> None:
+        # It ends at once, but for a program that cannot be killed: a thread that waits for it
+        # might be one too many by then.
+        pause = LOOK_FIRST
+        while self.minder.poll() is None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LOOK_SELDOM)
 
 
 def start(

@@ -52,6 +52,11 @@ class Program:
         program_payload.check(payload)
 
     async def run(self, context: RunContext) -> Outcome:
+        try:
+            # Jobs that come by SQL were never checked.
+            self.check(context.payload)
+        except InvalidInput as error:
+            return Failed(str(error), error_type=type(error).__name__, is_final=True)
         payload = context.secrets.fill(context.payload)
         # Held before there is a minder: whatever happens then, it is let go.
         leash, theirs = await Leash.pair()
@@ -64,13 +69,13 @@ class Program:
             except OSError as error:
                 return Failed(f"no program can be started: {error}", error_type="NotStarted")
             ended = await attended(leash, started, context)
-        if not isinstance(ended, Ended):
-            return Failed(ended, error_type="NotStarted")
+        if isinstance(ended, Failed):
+            return ended
         return judge(ended, payload.get("ok_codes", [0]), context.secrets)
 
 
-async def attended(leash: Leash, started: Started, context: RunContext) -> Ended | str:
-    """The end of the program, or why there was no beginning."""
+async def attended(leash: Leash, started: Started, context: RunContext) -> Ended | Failed:
+    """The end of the program, or why it is not known."""
     try:
         if context.is_cancelled:
             # Told so while the minder was being started: it has nothing to do.
@@ -84,11 +89,10 @@ async def attended(leash: Leash, started: Started, context: RunContext) -> Ended
             return await heard(leash, context)
     finally:
         leash.close()
-        # Else it stays in the table of processes, as a zombie.
-        await context.in_thread(started.minder.wait)
+        await started.gone()
 
 
-async def heard(leash: Leash, context: RunContext) -> Ended | str:
+async def heard(leash: Leash, context: RunContext) -> Ended | Failed:
     while word := await leash.hear():
         match word:
             case {"said": lines, "by": stream}:
@@ -96,14 +100,21 @@ async def heard(leash: Leash, context: RunContext) -> Ended | str:
                     context.log(line, LEVELS[stream])
             case {"started": pid}:
                 leash.pid = pid
+            case {"cannot": why} if leash.pid is None:
+                return Failed(why, error_type="NotStarted")
             case {"cannot": why}:
-                return why
+                return unminded(leash, why)
             case _:
                 return Ended(**word)
+    return unminded(leash, "the process that minds the program was killed, and the program with it")
+
+
+def unminded(leash: Leash, why: str) -> Failed:
+    """The minder is gone, and nobody else would end the program."""
     if leash.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leash.pid, signal.SIGKILL)
-    return "the process that minds the program was killed, and the program with it"
+    return Failed(why, error_type="MinderLost")
 
 
 def judge(ended: Ended, ok_codes: list[int], secrets: Secrets) -> Outcome:

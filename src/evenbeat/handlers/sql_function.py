@@ -5,6 +5,7 @@ each beat has its effect exactly once: whoever dies on the way, or is too late, 
 """
 
 import asyncio
+import contextlib
 import re
 import time
 from datetime import timedelta
@@ -37,6 +38,8 @@ LEVELS: dict[str, Level] = {"DEBUG": "debug", "WARNING": "warning"}
 MILLISECOND = timedelta(milliseconds=1)
 # How long to wait until the database is asked again what became of a commit.
 ASK_AGAIN = 0.5
+# How long a function that is done waits until what it said is written.
+LONGEST_WRITING = 1.0
 
 
 class SqlFunction:
@@ -131,8 +134,11 @@ class Call:
         async with self._login.transaction(limits, self._hear) as session:
             answer = await sql_functions.call(session, payload["function"], arguments)
             outcome = outcome_of(answer, context.used_secrets)
-            # Whoever sees the end of the run, which comes with the commit, sees what it said.
-            await context.write_log()
+            # Whoever sees the end of the run, which comes with the commit, sees what it said. But
+            # the transaction is open, and others may wait for its locks.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_WRITING):
+                    await context.write_log()
             now = await self._watch.now()
             duration = timedelta(seconds=time.monotonic() - self._began)
             settled = Settled(context.claimed, settle(context.claimed, outcome, now), duration)

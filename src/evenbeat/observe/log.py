@@ -43,6 +43,7 @@ SQL_SERVED: Final = "SQL functions run here"
 SQL_UNRESTRICTED: Final = "SQL functions run with the rights of the engine"
 SQL_NOT_SERVED: Final = "SQL functions do not run here"
 RUN_ABANDONED: Final = "Run was told to stop and goes on, its end is written without it"
+LINES_LOST: Final = "Log lines of runs are lost"
 
 # The life of a job.
 JOB_CREATED: Final = "Job created"

@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import signal
+import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -42,6 +43,7 @@ WHOLE = {
     "ok_codes": [0, 3],
 }
 NOBODY = "nobody"
+MOST_LINGERING = 10
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 
 
@@ -49,7 +51,7 @@ class Desk(NodeToolbox):
     """Keeps what is said, instead of a database."""
 
     def __init__(self) -> None:
-        super().__init__(None, 10)
+        super().__init__(None, MOST_LINGERING)
         self.lines: list[LogLine] = []
         self.begins = asyncio.Event()
 
@@ -153,6 +155,19 @@ def test_what_could_never_run_names_its_field(change: dict[str, Any], field: str
     with pytest.raises(InvalidInput) as refused:
         Program(timedelta()).check(WHOLE | change)
     assert [each.field for each in refused.value.errors] == [field]
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"), [({"command": ["ls", 5]}, "command"), ({"cmd": 1}, "cmd"), (7, "payload")]
+)
+async def test_what_was_never_checked_fails_for_good_and_names_its_field(
+    desk: Desk, payload: Any, field: str
+) -> None:
+    job = job_of(payload)
+    ended = await runner.run(job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))]))
+    assert isinstance(ended, Failed)
+    assert field in ended.error
+    assert (ended.error_type, ended.is_final) == ("InvalidInput", True)
 
 
 # --- what comes of it --------------------------------------------------------------------------
@@ -370,7 +385,25 @@ async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) 
     os.kill(minder, signal.SIGKILL)
     ended = await running
     assert ended.error == "the process that minds the program was killed, and the program with it"
+    assert ended.error_type == "MinderLost"
     await eventually(lambda: not is_alive(pid), "the program's end")
+
+
+async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_killed(
+    run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hears = "    def _hear(self, fd: int) -> None:\n"
+    faulty = minding.MINDER.read_text().replace(
+        hears, f"{hears}        raise MemoryError('full')\n"
+    )
+    monkeypatch.setattr(minding, "MINDER", tmp_path / "minder.py")
+    minding.MINDER.write_text(faulty)
+    file = tmp_path / "pids"
+    ended = await run(f"sleep 600 & echo $! $$ > {file}; echo said; wait")
+    assert ended.error == "cannot be minded: MemoryError: full"
+    assert ended.error_type == "MinderLost"
+    left = await pids_in(file, 2)
+    await eventually(lambda: not any(map(is_alive, left)), "the end of both")
 
 
 async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
@@ -393,6 +426,21 @@ async def test_no_zombie_is_left_of_it(run: Runs) -> None:
     before = children()
     await run("sh -c 'true & exit 0'; true")
     assert children() == before
+
+
+async def test_it_ends_well_though_threads_of_others_hang(run: Runs, desk: Desk) -> None:
+    gate = threading.Event()
+    running = run("cat", stdin="done\n")
+    await desk.begins.wait()
+    hanging = [asyncio.ensure_future(desk.in_thread(gate.wait)) for _ in range(MOST_LINGERING)]
+    await asyncio.sleep(0)
+    for each in [*hanging, *hanging]:
+        each.cancel()
+        await asyncio.sleep(0)
+    assert desk.lingering == MOST_LINGERING
+    ended = await running
+    gate.set()
+    assert isinstance(ended, Done)
 
 
 def children() -> set[str]:
