@@ -32,11 +32,20 @@ async def stored(desk: Desk, name: str) -> Job:
 
 class TestAdd:
     async def test_a_program_that_nobody_would_run_is_told(self, desk: Desk, call: Call) -> None:
-        job = ("jobs", "add", "tidy", "--kind", "program", "--daily", "02:00")
-        said = await call(*job, "--payload", '{"command": "true"}')
-        assert said.err == (
-            "Warning: No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on.\n"
-        )
+        job = {"kind": "program", "payload": {"command": "true"}}
+        template = json.dumps({"job": job})
+        assert (await call("templates", "put", "tidy", "-f", "-", typed=template)).code == 0
+        options = ("--kind", "program", "--payload", '{"command": "true"}')
+        for words, typed in (
+            (("jobs", "add", *options), ""),
+            (("jobs", "add", "-f", "-"), json.dumps([job, job])),
+            (("templates", "add-job", "tidy"), ""),
+        ):
+            said = await call(*words, typed=typed)
+            assert said.err == (
+                "Warning: No live node serves the kind program: "
+                "start one with EVENBEAT_PROGRAMS=on.\n"
+            ), words
 
     async def test_every_option_is_a_field_of_the_job(self, desk: Desk, call: Call) -> None:
         said = await call(
