@@ -183,10 +183,8 @@ class Admission:
         (await self._prepare([definition])).check(definition)
 
     async def check(self, definition: Definition) -> Definition:
-        """For a job that exists: refuse what cannot work, and have its lane open."""
+        """For a job that exists: refuse what cannot work."""
         await self.refuse(definition)
-        async with self._database.transaction() as session:
-            await open_lanes(session, [(definition.kind, definition.runs_on)])
         return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
 
     async def is_same(self, job: Job, definition: Definition) -> bool:

@@ -175,13 +175,23 @@ class Jobs:
         return await self._do(Action.DISABLE, uid, by)
 
     async def edit(
-        self, uid: UUID, definition: Definition, *, version: int | None = None, by: Actor = PYTHON
+        self,
+        uid: UUID,
+        definition: Definition,
+        *,
+        version: int | None = None,
+        by: Actor = PYTHON,
+        dry_run: bool = False,
     ) -> Job:
         """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
 
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
+        `dry_run` checks everything and gives the job as it would be.
         """
         to = await self._admission.check(definition)
+        if dry_run:
+            job = await actions.try_edit(self._database, uid, to, by=by, version=version)
+            return replace(job, warnings=(*job.warnings, *await unserved(self._database, [to])))
         return await self._edit(uid, to, by=by, version=version)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
