@@ -6,6 +6,7 @@ import inspect
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -62,7 +63,11 @@ class Portal:
                     raise RuntimeError("the portal was closed meanwhile: what came is not all")
         finally:
             if self._loop is loop and isinstance(items, AsyncGenerator):
-                self._wait_for(items.aclose)
+                closing = self._begin(items.aclose)
+                # What nobody holds any more is closed wherever that is noticed: on the loop too,
+                # which would wait for itself.
+                if threading.current_thread() is not self._thread:
+                    wait_for(closing)
 
     def open(self) -> Self:
         refuse_loops()
@@ -120,18 +125,16 @@ class Portal:
         return Waiting(self, partial(getattr, self._app, name)) if has_coroutines(found) else found
 
     def _wait_for(self, begin: Callable[[], Awaitable[Value]]) -> Value:
+        return wait_for(self._begin(begin))
+
+    def _begin(self, begin: Callable[[], Awaitable[Value]]) -> Future[Value]:
         async def wait() -> Value:
             return await begin()
 
         loop = self._loop
         if loop is None:
             raise RuntimeError("another thread has closed the portal meanwhile: call again")
-        coming = asyncio.run_coroutine_threadsafe(wait(), loop)
-        try:
-            return coming.result()
-        except KeyboardInterrupt:
-            coming.cancel()
-            raise
+        return asyncio.run_coroutine_threadsafe(wait(), loop)
 
     async def _finish(self) -> None:
         """Nobody may be left who waits for a loop that has stopped."""
@@ -187,6 +190,14 @@ class Waiting:
 
     def __dir__(self) -> list[str]:
         return dir(self._find())
+
+
+def wait_for(coming: Future[Value]) -> Value:
+    try:
+        return coming.result()
+    except KeyboardInterrupt:
+        coming.cancel()
+        raise
 
 
 def has_coroutines(part: object) -> bool:

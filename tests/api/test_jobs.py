@@ -219,4 +219,7 @@ def test_a_job_that_waits_for_a_node_nobody_has_started_says_so(api: httpx.Clien
     assert made["warnings"] == [
         "No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on."
     ]
+    job = {"kind": "program", "payload": {"command": "true"}}
+    batch = api.post(f"{JOBS}/batch", json={"jobs": [job, job]})
+    assert batch.json()["warnings"] == made["warnings"]
     assert create(api)["warnings"] == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evenbeat.control.verify import verify
+from evenbeat.core.groups import Group
 from evenbeat.core.model import Job, State
 from evenbeat.store import jobs
 from evenbeat.store.database import Database
@@ -32,11 +33,20 @@ async def stored(desk: Desk, name: str) -> Job:
 
 class TestAdd:
     async def test_a_program_that_nobody_would_run_is_told(self, desk: Desk, call: Call) -> None:
-        job = ("jobs", "add", "tidy", "--kind", "program", "--daily", "02:00")
-        said = await call(*job, "--payload", '{"command": "true"}')
-        assert said.err == (
-            "Warning: No live node serves the kind program: start one with EVENBEAT_PROGRAMS=on.\n"
-        )
+        job = {"kind": "program", "payload": {"command": "true"}}
+        template = json.dumps({"job": job})
+        assert (await call("templates", "put", "tidy", "-f", "-", typed=template)).code == 0
+        options = ("--kind", "program", "--payload", '{"command": "true"}')
+        for words, typed in (
+            (("jobs", "add", *options), ""),
+            (("jobs", "add", "-f", "-"), json.dumps([job, job])),
+            (("templates", "add-job", "tidy"), ""),
+        ):
+            said = await call(*words, typed=typed)
+            assert said.err == (
+                "Warning: No live node serves the kind program: "
+                "start one with EVENBEAT_PROGRAMS=on.\n"
+            ), words
 
     async def test_every_option_is_a_field_of_the_job(self, desk: Desk, call: Call) -> None:
         said = await call(
@@ -292,6 +302,30 @@ class TestEdit:
         again = await call("jobs", "edit", "report", "--priority", "5")
         assert again.out == "report is so already.\n"
         assert (await stored(desk, "report")).version == 2
+
+    async def test_a_dry_run_refuses_and_warns_as_the_edit_would(
+        self, desk: Desk, call: Call
+    ) -> None:
+        await desk.jobs.add(due(name="taken", group=Group("site", max_running=1)))
+        await desk.jobs.add(due(name="report"))
+        for options, why in {
+            ("--version", "7", "--priority", "1"): "version",
+            ("--name", "taken"): "taken",
+            ("--kind", "nonesuch"): "nonesuch",
+            ("--kind", "http"): "url",
+        }.items():
+            dry = await call("jobs", "edit", "report", *options, "--dry-run")
+            real = await call("jobs", "edit", "report", *options)
+            assert (dry.code, dry.out, dry.err) == (1, real.out, real.err)
+            assert why in dry.err
+        limits = {"group": "site", "limits": {"max_running": 5}, "runs_on": ["gpu"]}
+        changes = ("-f", "-", "--dry-run")
+        said = await call("jobs", "edit", "report", *changes, typed=json.dumps(limits))
+        assert said.err.startswith("Warning: limits.max_running 5 is not used")
+        assert said.out.startswith("Would change report, version 2.")
+        assert (await stored(desk, "report")).version == 1
+        assert await desk.value("select count(*) from evenbeat.audit") == 0
+        assert await desk.value("select count(*) from evenbeat.lane where runs_on <> '{}'") == 0
 
     async def test_a_version_that_is_not_there_any_more_is_refused(
         self, desk: Desk, call: Call

@@ -1,5 +1,6 @@
 """The commands for those who run the whole: status, nodes, audit, maintenance, templates."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -7,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from evenbeat.cli.completion import complete_jobs
 from evenbeat.store.database import Database
 from tests.cli.conftest import Call
 from tests.control.desk import Desk, due, open_desk
@@ -158,7 +160,10 @@ async def test_limits_that_the_group_does_not_have_are_warned_of(
 
 
 async def test_a_user_of_the_database_without_rights_is_told_in_one_line(
-    database: Database, call: Call, environ: dict[str, str]
+    database: Database,
+    call: Call,
+    environ: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     weak = f"weak_{os.urandom(4).hex()}"
     url = urlsplit(environ["EVENBEAT_DATABASE_URL"])
@@ -167,8 +172,12 @@ async def test_a_user_of_the_database_without_rights_is_told_in_one_line(
         await connection.execute(f"create role {weak} login password 'w'")
         try:
             environ["EVENBEAT_DATABASE_URL"] = urlunsplit(url._replace(netloc=own))
-            said = await call("jobs", "list")
+            monkeypatch.setenv("EVENBEAT_DATABASE_URL", environ["EVENBEAT_DATABASE_URL"])
+            said = [await call("jobs", "list"), await call("token")]
+            offered = await asyncio.to_thread(complete_jobs, "")
         finally:
             await connection.execute(f"drop role {weak}")
-    assert said.code == 1
-    assert said.err.startswith("evenbeat: the database's user may not do this: permission denied")
+    for each in said:
+        assert each.code == 1
+        assert each.err.startswith("evenbeat: the database's user may not do this: permission ")
+    assert offered == [], "who is typing is told nothing"

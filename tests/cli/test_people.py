@@ -1,6 +1,9 @@
 """`evenbeat groups`, `dlq` and `stats`, on a database with a dead letter in it."""
 
+import asyncio
+
 import pytest
+import typer
 
 from evenbeat.core.ids import run_uid
 from evenbeat.core.outcome import Failed
@@ -133,6 +136,21 @@ async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
         assert ended.err == "Nothing is done while one refuses: --skip-refused leaves them out.\n"
     skipping = (await call("dlq", "ack", letter, "--skip-refused", *JSON)).json
     assert (skipping["changed"], skipping["refused"]) == (0, 1)
+
+
+async def test_a_letter_that_a_colleague_sees_to_while_the_question_stands_is_left_out(
+    desk: Desk, letter: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.fail(await desk.add(due("now", name="worse", policy={"max_attempts": 1})))
+    loop = asyncio.get_running_loop()
+
+    def confirm(*_: object, **__: object) -> None:
+        meanwhile = call("dlq", "ack", letter)
+        assert asyncio.run_coroutine_threadsafe(meanwhile, loop).result(60).code == 0
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    done = (await call("dlq", "ack", "--kind", "echo", "--skip-refused", *JSON)).json
+    assert (done["changed"], [each["id"] for each in done["refusals"]]) == (1, [letter])
 
 
 async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from evenbeat.cli.reference import commands
 from evenbeat.store.database import Database
 from tests.support.nursery import nursery
 from tests.support.processes import Process
+from tests.support.shell import LONGEST, typed
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
@@ -27,8 +27,6 @@ FUNCTION = """
 create function public.forget_sessions() returns jsonb language sql
 as $$ select '{"success": true}'::jsonb $$
 """
-# Seconds, for the busiest of machines.
-LONGEST = 60
 # `./dev evenbeat …`, whose process comes out of the nursery, with the streams that the shell gave.
 DEV = """#!{python} -SE
 import socket, sys
@@ -71,26 +69,12 @@ def checkout(environ: dict[str, str], tmp_path: Path) -> Iterator[Path]:
     serving.join()
 
 
-def run(script: str, place: Path) -> str:
-    done = subprocess.run(
-        ["sh", "-euc", script.replace("curl -s ", "curl -sS --fail-with-body ")],
-        env={"PATH": "/usr/bin:/bin", "NO_PROXY": "*"},
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
 async def test_the_first_minute_goes_as_it_says(
     start: Callable[..., Process], checkout: Path, database: Database
 ) -> None:
     (checkout / "jobs.py").write_text(PROGRAM)
     url = await start("up", EVENBEAT_APP="jobs:eb").ready()
-    said = await asyncio.to_thread(run, SHELL.replace(ADDRESS, url), checkout)
+    said = await asyncio.to_thread(typed, SHELL.replace(ADDRESS, url), checkout)
     for words in ("Added hello", "at 08:00 on Monday through Friday", "Run 1 completed"):
         assert words in said
     made, place = json.JSONDecoder().raw_decode(said, said.index('{"id"'))

@@ -3,39 +3,27 @@
 import asyncio
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from evenbeat.api.tasks.wire import STATES
 from evenbeat.core.model import State
 from tests.support.processes import Process
+from tests.support.shell import typed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 CREATE, CALLS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 [ANSWER] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 
 
-def run(script: str, **names: str) -> str:
-    done = subprocess.run(
-        ["sh", "-euc", script.replace("curl -s ", "curl -sS --fail-with-body ")],
-        env={"PATH": "/usr/bin:/bin", "NO_PROXY": "*", **names},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
 async def test_the_examples_of_the_page_are_answered_as_it_says(
     start: Callable[..., Process],
 ) -> None:
     url = await start("server", EVENBEAT_AUTH="off").ready()
-    task = json.loads(await asyncio.to_thread(run, CREATE, B=url))
+    task = json.loads(await asyncio.to_thread(typed, CREATE, B=url))
     assert task == json.loads(ANSWER) | {"id": task["id"]}
     told = [
-        json.loads(await asyncio.to_thread(run, line, B=url, ID=task["id"]) or "null")
+        json.loads(await asyncio.to_thread(typed, line, B=url, ID=task["id"]) or "null")
         for line in CALLS.splitlines()
     ]
     [listed], read, as_text, attempts, canceled, health = told

@@ -143,6 +143,16 @@ async def test_a_process_that_just_ends_closes_it(
     assert await jobs_of(settings) == ["main"]
 
 
+async def test_what_nobody_holds_any_more_does_not_make_the_loop_wait_for_itself(
+    settings: Settings, environ: dict[str, str], tmp_path: Path
+) -> None:
+    process = Process(
+        "sync", environ=environ, cwd=tmp_path, program=(sys.executable, PROGRAMS / "drops.py")
+    )
+    assert await process.ended() == 0, process.output
+    assert process.output == "dropped\n"
+
+
 async def test_a_fork_has_connections_of_its_own(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -78,6 +78,15 @@ async def test_a_second_migration_finds_nothing_to_do(url: str) -> None:
     assert (await migrate.status(url)).is_current
 
 
+async def test_where_nothing_is_to_do_nobody_is_waited_for(url: str) -> None:
+    await migrate.migrate(url, [FIRST])
+    other = await asyncpg.connect(url)
+    async with other.transaction():
+        await other.execute(migrate.SQL["lock"].text("database"))
+        assert await asyncio.wait_for(migrate.migrate(url, [FIRST]), 30) == []
+    await other.close()
+
+
 async def test_the_status_of_an_empty_database_is_told_without_changing_it(url: str) -> None:
     status = await migrate.status(url)
     assert status.pending == known_migrations()

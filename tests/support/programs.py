@@ -1,4 +1,4 @@
-"""Programs that tests need besides ours: pgbouncer and faketime, as Debian packages them."""
+"""Programs that tests need besides ours: pgbouncer, faketime and curl, as Debian packages them."""
 
 import os
 import shutil

@@ -6,6 +6,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.filters import Filter
+from evenbeat.store.availability import rights
 
 MOST_OFFERED = 50
 
@@ -13,7 +14,8 @@ MOST_OFFERED = 50
 def complete_jobs(incomplete: str) -> list[str]:
     """Names that begin so; nothing where no database runs, since none is started for this."""
     try:
-        return asyncio.run(names_like(incomplete))
+        with rights():
+            return asyncio.run(names_like(incomplete))
     except EvenbeatError:
         # Somebody is typing: the command itself will say what is wrong.
         return []

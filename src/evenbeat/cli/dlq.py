@@ -277,7 +277,14 @@ class Wish:
         return await self._act(eb, LetterFilter(ids=frozenset(found.changed)), dry_run=False)
 
     async def _act(self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool) -> LetterTally:
-        return await eb.dead_letters.act(self.action, chosen, self.remark, by=me(), dry_run=dry_run)
+        return await eb.dead_letters.act(
+            self.action,
+            chosen,
+            self.remark,
+            by=me(),
+            dry_run=dry_run,
+            skip_refused=self.consent.skip_refused,
+        )
 
 
 def fulfil(wish: Wish, data_dir: str | None, output: show.Format) -> None:

@@ -146,11 +146,11 @@ def take_in(wish: Wish) -> None:
         raise typer.Exit(1)
 
 
-async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, list[str]]:
+async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, tuple[str, ...]]:
     """What would become of each, and which of their kinds nobody serves."""
     report = await eb.intake.look(candidates)
-    kinds = [each.definition.kind for each in candidates if each.definition]
-    return report, await eb.nodes.warnings(kinds)
+    found = [each.definition for each in candidates if each.definition]
+    return report, await eb.nodes.warnings(found)
 
 
 def tell(report: Report, head: dict[str, Any]) -> None:

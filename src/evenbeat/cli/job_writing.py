@@ -1,8 +1,7 @@
 """`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
 
-import contextlib
-from collections.abc import AsyncGenerator, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 from typing import Annotated, Any, cast
 
@@ -17,6 +16,7 @@ from evenbeat.cli.opened import me, with_app
 from evenbeat.cli.option_sets import spread
 from evenbeat.cli.options import DataDir
 from evenbeat.cli.user_app import find_app
+from evenbeat.control.actions import undone
 from evenbeat.control.admission import Batch
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.model import Job
@@ -68,11 +68,11 @@ async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tupl
     if put:
         job = await eb.jobs.put(asked, by=me())
     else:
-        async with undone(eb, dry_run) as connection:
+        async with kept_or_undone(eb, dry_run) as connection:
             job = await eb.jobs.add(
                 asked, dedupe_key=job_in.dedupe_key, connection=connection, by=me()
             )
-    return await eb.nodes.warned(job), await eb.now()
+    return job, await eb.now()
 
 
 def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.Format) -> None:
@@ -80,7 +80,7 @@ def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.
         batch_in = BatchIn.model_validate({"jobs": jobs})
 
     async def work(eb: Evenbeat) -> Batch:
-        async with undone(eb, dry_run) as connection:
+        async with kept_or_undone(eb, dry_run) as connection:
             return await eb.jobs.add_many(batch_in.to_core(), connection=connection, by=me())
 
     with show.progress(f"Adding {show.count(len(jobs), 'job')} …"):
@@ -94,19 +94,8 @@ def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: show.
     warn(batch.warnings)
 
 
-@contextlib.asynccontextmanager
-async def undone(eb: Evenbeat, dry_run: bool) -> AsyncGenerator[Any]:
-    """For a dry run, a transaction that is undone at the end: nothing is checked but all of it."""
-    if not dry_run:
-        yield None
-        return
-    async with eb.database.connection() as connection:
-        transaction = connection.transaction()
-        await transaction.start()
-        try:
-            yield connection
-        finally:
-            await transaction.rollback()
+def kept_or_undone(eb: Evenbeat, dry_run: bool) -> AbstractAsyncContextManager[Any]:
+    return undone(eb.database) if dry_run else nullcontext()
 
 
 def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
@@ -135,9 +124,7 @@ def edit(
     version: Annotated[
         int | None, typer.Option(help="Only if it still is at this version.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be changed.")
-    ] = False,
+    dry_run: DryRun = False,
     data_dir: DataDir = None,
     output: show.Output = show.Format.TABLE,
 ) -> None:
@@ -161,10 +148,9 @@ def edit(
             to = changed(was, changes, now)
         if not changes:
             return was, was, now
-        if dry_run:
-            return was, replace(was, definition=to), now
         held = was.version if version is None else version
-        return was, await eb.jobs.edit(was.uid, to, version=held, by=me()), now
+        job_now = await eb.jobs.edit(was.uid, to, version=held, by=me(), dry_run=dry_run)
+        return was, job_now, now
 
     was, job_now, now = with_app(work, data_dir, find=find_app)
     tell_changes(was, job_now, now, dry_run, output)

@@ -18,6 +18,7 @@ from evenbeat.core.access import LIFETIME, AccessToken, Role
 from evenbeat.core.durations import parse_duration
 from evenbeat.core.errors import MigrationFailed, StoreUnavailable
 from evenbeat.observe import log
+from evenbeat.store.availability import rights
 
 app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
 
@@ -42,7 +43,8 @@ def token(
     settings = load(data_dir=data_dir)
     log.configure(settings)
     try:
-        signed = asyncio.run(issue(settings, name, role, lifetime))
+        with rights():
+            signed = asyncio.run(issue(settings, name, role, lifetime))
     except (StoreUnavailable, MigrationFailed) as error:
         signed = make_token(settings, name=name, role=role, lifetime=lifetime)
         typer.echo(NOT_RECORDED.format(why=error), err=True)

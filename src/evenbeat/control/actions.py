@@ -4,13 +4,15 @@ Lock the jobs in the order of their ids, decide in Python what becomes of each (
 all of it with its audit in the same transaction, and wake the nodes after the commit.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from evenbeat.control.admission import open_lanes
 from evenbeat.core import actions as acts
 from evenbeat.core.actions import Change
 from evenbeat.core.audit import Actor, Note, difference
@@ -18,7 +20,7 @@ from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.filters import Filter
 from evenbeat.core.groups import disagreements
 from evenbeat.core.lifecycle import Action
-from evenbeat.core.model import Definition, Pulse
+from evenbeat.core.model import Definition, Job, Pulse
 from evenbeat.core.outcome import HandedBack
 from evenbeat.core.settle import settle, stop
 from evenbeat.observe import log
@@ -109,20 +111,50 @@ async def act(
 async def edit(
     database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
 ) -> tuple[str, ...]:
-    """Give the job this definition; its lane is open already. Says what of it does not hold."""
+    """Give the job this definition. Says what of it does not hold."""
     async with database.transaction() as session:
-        # Groups come before jobs, here as everywhere: else two edits could wait for each other.
-        group = await groups.ensure(session, to.group.key, to.group) if to.group else None
-        decide_edit = partial(decided_edit, to, version)
-        errand = Errand(Action.EDIT, decide_edit, by, group and group.id)
-        decided, refused = await take(session, errand, Filter.one(uid))
-        if refused:
-            raise refused[0].error
-        if not decided:
-            raise NotFound(f"no job {uid}")
-        freed = await write(session, errand, decided)
+        errand, decided, freed, told = await write_edit(session, uid, to, by=by, version=version)
     await finish(database, errand, decided, freed)
-    return disagreements(to.group, group) if to.group and group else ()
+    return told
+
+
+async def write_edit(
+    session: Session, uid: UUID, to: Definition, *, by: Actor, version: int | None
+) -> tuple[Errand, Decided, frozenset[int], tuple[str, ...]]:
+    # Lanes and groups come before jobs, here as everywhere: else two could wait for each other.
+    await open_lanes(session, [(to.kind, to.runs_on)])
+    group = await groups.ensure(session, to.group.key, to.group) if to.group else None
+    errand = Errand(Action.EDIT, partial(decided_edit, to, version), by, group and group.id)
+    decided, refused = await take(session, errand, Filter.one(uid))
+    if refused:
+        raise refused[0].error
+    if not decided:
+        raise NotFound(f"no job {uid}")
+    freed = await write(session, errand, decided)
+    return errand, decided, freed, disagreements(to.group, group) if to.group and group else ()
+
+
+async def try_edit(
+    database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
+) -> Job:
+    """What would become of the job: it is edited, looked at, and left as it was."""
+    async with undone(database) as connection:
+        session = Session(connection, database.clock)
+        *_, told = await write_edit(session, uid, to, by=by, version=version)
+        return replace(await jobs.by_uid(session, uid), warnings=told)
+
+
+@contextlib.asynccontextmanager
+async def undone(database: Database) -> AsyncGenerator[Any]:
+    """For a dry run, a connection in a transaction that is undone at the end: nothing is checked
+    but all of it."""
+    async with database.connection() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        finally:
+            await transaction.rollback()
 
 
 def decide(action: Action, job: Standing, now: datetime) -> Change:

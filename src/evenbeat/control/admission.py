@@ -7,10 +7,10 @@ from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
 from evenbeat.control import doubt
+from evenbeat.control.checks import check_connection
 from evenbeat.control.gathering import Gathering
+from evenbeat.control.nodes import unserved
 from evenbeat.control.preparation import (
     Entry,
     Preparation,
@@ -112,13 +112,15 @@ class Admission:
         check_connection(connection)
         preparation = await self._prepare([definition], by, connection)
         newborn = preparation.newborn(new_job_uid(preparation.now), definition, dedupe_key)
+        # Asked before it is stored: should it fail, there is no job yet.
+        waits = await unserved(self._database, [definition])
         is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
         # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
         wakes = is_soon and (self._is_quiet() or connection is not None)
         for _ in range(TRIES):
             storing = Storing([newborn], wakes)
             await self._store(storing, connection)
-            told = storing.warnings(newborn.group)
+            told = (*storing.warnings(newborn.group), *waits)
             if not storing.holders:
                 if is_soon and not wakes:
                     self._waker.wake_soon()
@@ -140,6 +142,7 @@ class Admission:
         prepared = await prepare_all(items, preparation)
         if not prepared:
             return Batch([])
+        waits = await unserved(self._database, (each for each, _ in items))
         first_of = {each.dedupe_key: each for each in reversed(prepared) if each.dedupe_key}
         distinct = [e for e in prepared if not e.dedupe_key or first_of[e.dedupe_key] is e]
         # Plans are few, and shared.
@@ -157,7 +160,7 @@ class Admission:
                 and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
             ),
             any(plan.state is State.SCHEDULED for plan in plans),
-            told_of(prepared, storing),
+            told_of(prepared, storing, waits),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
         return batch
@@ -182,10 +185,8 @@ class Admission:
         (await self._prepare([definition])).check(definition)
 
     async def check(self, definition: Definition) -> Definition:
-        """For a job that exists: refuse what cannot work, and have its lane open."""
+        """For a job that exists: refuse what cannot work."""
         await self.refuse(definition)
-        async with self._database.transaction() as session:
-            await open_lanes(session, [(definition.kind, definition.runs_on)])
         return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
 
     async def is_same(self, job: Job, definition: Definition) -> bool:
@@ -301,10 +302,13 @@ class Admission:
             return None
 
 
-def told_of(prepared: Sequence[Newborn], storing: Storing) -> tuple[str, ...]:
+def told_of(
+    prepared: Sequence[Newborn], storing: Storing, waits: tuple[str, ...]
+) -> tuple[str, ...]:
     """Each warning once, whatever number of jobs says it."""
     asked = dict.fromkeys(each.group for each in prepared if each.group)
-    return tuple(islice(chain.from_iterable(map(storing.warnings, asked)), MOST_WARNINGS))
+    of_groups = chain.from_iterable(map(storing.warnings, asked))
+    return tuple(islice(chain(of_groups, waits), MOST_WARNINGS))
 
 
 def person(by: Actor) -> Actor | None:
@@ -329,14 +333,6 @@ def is_plain(newborn: Newborn) -> bool:
         and len(newborn.payload) <= LARGEST_TOGETHER
         and len(newborn.payload.encode()) <= LARGEST_TOGETHER
     )
-
-
-def check_connection(connection: Any) -> None:
-    if connection is not None and not isinstance(connection, asyncpg.Connection):
-        raise InvalidInput(
-            "connection",
-            "must be one of asyncpg; on those of other drivers, call select evenbeat.enqueue(…)",
-        )
 
 
 async def write_all(session: Session, storing: Storing) -> None:

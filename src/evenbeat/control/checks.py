@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
+
 from evenbeat.core.backoff import MOST_ATTEMPTS
 from evenbeat.core.durations import LONGEST, describe_duration
 from evenbeat.core.errors import InvalidInput
@@ -85,3 +87,11 @@ def check_whole(number: Any, field: str, least: int, most: int) -> None:
 def check_span(span: Any, field: str, longest: timedelta) -> None:
     if not isinstance(span, timedelta) or not SHORTEST <= span <= longest:
         raise InvalidInput(field, f"must be from 1 millisecond to {describe_duration(longest)}")
+
+
+def check_connection(connection: Any) -> None:
+    if connection is not None and not isinstance(connection, asyncpg.Connection):
+        raise InvalidInput(
+            "connection",
+            "must be one of asyncpg; on those of other drivers, call select evenbeat.enqueue(…)",
+        )

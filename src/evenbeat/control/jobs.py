@@ -8,6 +8,7 @@ from uuid import UUID
 from evenbeat.control import actions
 from evenbeat.control.actions import Tally
 from evenbeat.control.admission import TRIES, Admission, Batch
+from evenbeat.control.nodes import is_given_to, unserved
 from evenbeat.control.placing import Placing
 from evenbeat.control.preparation import Entry
 from evenbeat.core.audit import PYTHON, Actor
@@ -27,7 +28,6 @@ from evenbeat.store import clock, groups, jobs, maintenance, nodes
 from evenbeat.store.actions import Version
 from evenbeat.store.database import Database, Session
 from evenbeat.store.jobs import Unreadable
-from evenbeat.store.nodes import StoredNode
 
 
 class Jobs:
@@ -118,7 +118,8 @@ class Jobs:
         """Where it stands and what comes next: in a sentence or two."""
         job = await self.get(uid)
         living = [node for node in await nodes.all_of_them(self._database, dead=0) if node.is_alive]
-        serving = [node for node in living if is_given_to(node, job.definition)]
+        kind, runs_on = job.definition.kind, job.definition.runs_on
+        serving = [node for node in living if is_given_to(node, kind, runs_on)]
         paused = await maintenance.status(self._database)
         group = job.definition.group
         around = Circumstances(
@@ -174,13 +175,23 @@ class Jobs:
         return await self._do(Action.DISABLE, uid, by)
 
     async def edit(
-        self, uid: UUID, definition: Definition, *, version: int | None = None, by: Actor = PYTHON
+        self,
+        uid: UUID,
+        definition: Definition,
+        *,
+        version: int | None = None,
+        by: Actor = PYTHON,
+        dry_run: bool = False,
     ) -> Job:
         """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
 
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
+        `dry_run` checks everything and gives the job as it would be.
         """
         to = await self._admission.check(definition)
+        if dry_run:
+            job = await actions.try_edit(self._database, uid, to, by=by, version=version)
+            return replace(job, warnings=(*job.warnings, *await unserved(self._database, [to])))
         return await self._edit(uid, to, by=by, version=version)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
@@ -223,16 +234,18 @@ class Jobs:
         return tally
 
     async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
-        warnings = await actions.edit(self._database, uid, to, by=by, version=version)
+        waits = await unserved(self._database, [to])
+        told = await actions.edit(self._database, uid, to, by=by, version=version)
         await self._placing.of([uid])
-        return replace(await self.get(uid), warnings=warnings)
+        return replace(await self.get(uid), warnings=(*told, *waits))
 
     async def _warnings(self, definition: Definition) -> tuple[str, ...]:
-        """What it says of its group that does not hold there."""
+        """What it says of its group that does not hold there, and whether it waits for a node."""
+        waits = await unserved(self._database, [definition])
         asked = definition.group
         if asked is None or (asked.max_running is None and asked.rate is None):
-            return ()
-        return disagreements(asked, await groups.by_key(self._database, asked.key))
+            return waits
+        return (*disagreements(asked, await groups.by_key(self._database, asked.key)), *waits)
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)
@@ -246,7 +259,3 @@ class Jobs:
     async def close(self) -> None:
         """See to it that the nodes have heard of every job; before the database is closed."""
         await self._admission.close()
-
-
-def is_given_to(node: StoredNode, definition: Definition) -> bool:
-    return definition.kind in node.kinds and set(definition.runs_on) <= set(node.labels)

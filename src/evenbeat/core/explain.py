@@ -117,7 +117,7 @@ def _obstacle(job: Job, around: Circumstances) -> str:
     if around.live_nodes == 0:
         return " No node is alive: start one."
     if around.serving_nodes == 0:
-        return f" {not_served(job.definition.kind)}"
+        return f" {not_served(job.definition.kind, job.definition.runs_on)}"
     return ""
 
 

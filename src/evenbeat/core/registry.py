@@ -10,11 +10,13 @@ from evenbeat.core.handler import Handler, Kind
 SWITCHES = {"program": "EVENBEAT_PROGRAMS=on"}
 
 
-def not_served(kind: str) -> str:
-    """That jobs of this kind wait, and what to do about it."""
+def not_served(kind: str, runs_on: Iterable[str] = ()) -> str:
+    """That jobs of this kind, for nodes with these labels, wait; and what to do about it."""
+    labels = ", ".join(runs_on)
+    node = f"node labelled {labels}" if labels else "node"
     switch = SWITCHES.get(kind)
     start = f"start one with {switch}" if switch else "start one that does"
-    return f"No live node serves the kind {kind}: {start}."
+    return f"No live {node} serves the kind {kind}: {start}."
 
 
 class Registry:

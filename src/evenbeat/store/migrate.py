@@ -149,6 +149,9 @@ async def apply_all(
 ) -> list[Migration]:
     """Whatever is pending of these, or of all; part of the transaction that is under way."""
     done: list[Migration] = []
+    # Nearly every start finds nothing to do, and need not wait for whoever holds the lock.
+    if await next_step(session, known) is None:
+        return done
     while step := await apply_next(connection, session, known):
         log.get_logger().info(log.MIGRATED, migration=str(step))
         done.append(step)
@@ -176,11 +179,9 @@ async def apply_next(
     with availability():
         async with connection.transaction():
             await session.execute(SQL["lock"])
-            now = await read_status(session, known)
-            now.check()
-            if not now.pending:
+            step = await next_step(session, known)
+            if step is None:
                 return None
-            step = now.pending[0]
             await session.execute(SQL["create_schema"])
             await session.execute(SQL["create_table"])
             await run_file(connection, step, step.up)
@@ -188,6 +189,12 @@ async def apply_next(
                 SQL["record"], number=step.number, name=step.name, checksum=step.checksum
             )
     return step
+
+
+async def next_step(session: Session, known: Sequence[Migration] | None) -> Migration | None:
+    now = await read_status(session, known)
+    now.check()
+    return now.pending[0] if now.pending else None
 
 
 async def rollback(url: str, steps: int = 1) -> list[Migration]:

@@ -36,8 +36,7 @@ async def made(job: Job, app: Evenbeat, response: Response) -> JobOut:
     """What was made, or was there already."""
     response.status_code = 201 if job.is_new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
-    warned = await app.nodes.warned(job)
-    return tagged(response, job.version, JobOut.from_core(warned, await app.now()))
+    return tagged(response, job.version, JobOut.from_core(job, await app.now()))
 
 
 async def shown(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:

@@ -4,7 +4,14 @@
 select pg_advisory_xact_lock(hashtextextended('evenbeat.migration', 0));
 
 -- name: exists
-select to_regclass('evenbeat.migration') is not null;
+-- Not by to_regclass, which may answer from before the lock was waited for: the catalogs themselves
+-- are read as of the statement.
+select exists (
+    select 1
+    from pg_catalog.pg_class
+    join pg_catalog.pg_namespace on pg_namespace.oid = pg_class.relnamespace
+    where pg_namespace.nspname = 'evenbeat' and pg_class.relname = 'migration'
+);
 
 -- name: create_schema
 create schema if not exists evenbeat;
