@@ -23,7 +23,7 @@ from evenbeat.control.preparation import (
 )
 from evenbeat.core import planning
 from evenbeat.core.audit import PYTHON, Actor
-from evenbeat.core.errors import Conflict, InvalidInput, NotFound
+from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.groups import Group, disagreements
 from evenbeat.core.ids import new_job_uid, new_job_uids
 from evenbeat.core.model import Definition, Job, State
