@@ -266,10 +266,10 @@ class Node:
         try:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
-                # Of handlers that never wait: those of others were written before their ends.
-                await self._toolbox.write_log()
                 # The claim that was cut off when the claimer stopped, if there was one.
                 await self._claimer.disown()
+                # Of handlers that never wait: those of others were written before their ends.
+                await self._toolbox.write_log()
         except (TimeoutError, StoreUnavailable) as error:
             # Whatever could not be written is found by those who bury this node.
             log.loop_failed("drain", error)
