@@ -132,34 +132,32 @@ async def jobs_of(settings: Settings) -> list[Any]:
     return [row["by"] for row in rows]
 
 
+async def output_of(program: str, environ: dict[str, str], place: Path) -> str:
+    command = (sys.executable, "-W", "error", PROGRAMS / f"{program}.py")
+    process = Process("sync", environ=environ, cwd=place, program=command)
+    assert await process.ended() == 0, process.output
+    return process.output
+
+
 async def test_a_process_that_just_ends_closes_it(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    program = (sys.executable, "-W", "error", PROGRAMS / "just_ends.py")
-    process = Process("sync", environ=environ, cwd=tmp_path, program=program)
-    assert await process.ended() == 0, process.output
-    assert "closed" in process.output
-    assert "Error" not in process.output, process.output
+    said = await output_of("just_ends", environ, tmp_path)
+    assert "closed" in said
+    assert "Error" not in said, said
     assert await jobs_of(settings) == ["main"]
 
 
 async def test_what_nobody_holds_any_more_does_not_make_the_loop_wait_for_itself(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    process = Process(
-        "sync", environ=environ, cwd=tmp_path, program=(sys.executable, PROGRAMS / "drops.py")
-    )
-    assert await process.ended() == 0, process.output
-    assert process.output == "dropped\n"
+    assert await output_of("drops", environ, tmp_path) == "dropped\n"
 
 
 async def test_a_fork_has_connections_of_its_own(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    process = Process(
-        "sync", environ=environ, cwd=tmp_path, program=(sys.executable, PROGRAMS / "forks.py")
-    )
-    assert await process.ended() == 0, process.output
+    await output_of("forks", environ, tmp_path)
     assert await jobs_of(settings) == ["before", "child", "parent"]
 
 
