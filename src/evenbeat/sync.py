@@ -56,14 +56,19 @@ class Portal:
                     break
             return taken
 
+        begun = cast("AsyncGenerator[Any]", items) if isinstance(items, AsyncGenerator) else None
+        if begun is not None:
+            self._begun.add(begun)
         try:
             while taken := self._wait_for(some):
                 yield from taken
                 if self._loop is not loop:
                     raise RuntimeError("the portal was closed meanwhile: what came is not all")
         finally:
-            if self._loop is loop and isinstance(items, AsyncGenerator):
-                closing = self._begin(items.aclose)
+            if begun is not None:
+                self._begun.discard(begun)
+            if self._loop is loop and begun is not None:
+                closing = self._begin(begun.aclose)
                 # What nobody holds any more is closed wherever that is noticed: on the loop too,
                 # which would wait for itself.
                 if threading.current_thread() is not self._thread:
@@ -138,7 +143,9 @@ class Portal:
 
     async def _finish(self) -> None:
         """Nobody may be left who waits for a loop that has stopped."""
-        await asyncio.get_running_loop().shutdown_asyncgens()
+        # Not by the loop's shutdown_asyncgens: it complains of any that is begun afterwards.
+        closing = (each.aclose() for each in list(self._begun))
+        await asyncio.gather(*closing, return_exceptions=True)
         await self._app.disconnect()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
@@ -150,6 +157,8 @@ class Portal:
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        # What is being gone through: it may hold a connection.
+        self._begun: set[AsyncGenerator[Any]] = set()
 
     def _forget_parent(self) -> None:
         if self._loop is not None:
