@@ -97,7 +97,7 @@ async def test_a_database_that_comes_back_in_time_is_asked(
 async def test_a_commit_whose_answer_was_lost_is_resolved(
     far: Jobs, proxy: CuttingProxy, database: Database, where: str, count: int
 ) -> None:
-    proxy.cut_on("COMMIT", where)
+    proxy.cut_on("COMMIT;", where)
     adding = far.add(definition(payload=MARK, group=Group("site")))
     if count:
         assert (await adding).is_new
@@ -113,11 +113,11 @@ async def test_many_jobs_whose_commit_was_lost_are_all_there_or_none(
 ) -> None:
     held = await jobs.add(definition(), dedupe_key="k1")
     given: list[Any] = [(definition(payload=MARK), f"k{n}") for n in range(3)]
-    proxy.cut_on("COMMIT", "request")
+    proxy.cut_on("COMMIT;", "request")
     with pytest.raises(StoreUnavailable, match="nothing was stored"):
         await far.add_many(given)
     assert await added(database) == 0
-    proxy.cut_on("COMMIT", "answer")
+    proxy.cut_on("COMMIT;", "answer")
     batch = await far.add_many(given)
     assert proxy.cuts == 2
     assert (batch.uids[1], batch.found) == (held.uid, {1})
