@@ -1,4 +1,4 @@
-"""Problems: every error as problem+json, with the plain `error` text that S1's clients read."""
+"""Problems: every error as problem+json, with the plain `error` text that older clients read."""
 
 import http
 import math

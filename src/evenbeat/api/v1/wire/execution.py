@@ -11,7 +11,7 @@ from evenbeat.core.durations import Limits
 from evenbeat.core.ids import run_uid
 from evenbeat.core.model import Cause, ErrorClass, Run, RunState
 
-# S1's three retries are four tries.
+# The contract's three retries are four tries.
 DEFAULT_ATTEMPTS = 4
 TIMEOUT = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
 
