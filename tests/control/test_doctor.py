@@ -83,7 +83,7 @@ async def test_dead_letters_and_broken_rules_are_told(shop: Shop, settings: Sett
     )
     await shop.fetch("insert into evenbeat.permit (group_id, job_id) values (1, 1)")
     told = await found(shop, settings)
-    assert told["dead letters"].what == "1 are not acknowledged, the oldest for 2d"
+    assert told["dead letters"].what == "not acknowledged: 1, the oldest for 2d"
     assert told["rules"].what == "1 breaches of 1 rules"
     quick = await diagnose(shop.database, settings, with_rules=False)
     assert "rules" not in {each.check for each in quick}

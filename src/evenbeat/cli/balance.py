@@ -204,7 +204,7 @@ def tell_preview(found: Preview) -> None:
             typer.echo(f"… and {len(found.plan.moves) - MOST_SHOWN:,} more: -o json has them all.")
     reasons = Counter(str(each.reason) for each in found.plan.skipped)
     for reason, count in sorted(reasons.items()):
-        typer.echo(f"{jobs(count)} stay: {reason}")
+        typer.echo(f"{jobs(count)} stay{'s'[: count == 1]}: {reason}")
 
 
 def tell_applied(applied: Applied, output: show.Format) -> None:

@@ -86,7 +86,7 @@ def kinds_and_letters(seen: Figures) -> Iterator[Finding]:
             yield Finding("kinds", what, f"{start}, or pause these jobs")
     if seen.open_dead_letters:
         age = rounded(seen.oldest_dead_letter)
-        what = f"{seen.open_dead_letters} are not acknowledged, the oldest for {age}"
+        what = f"not acknowledged: {seen.open_dead_letters}, the oldest for {age}"
         yield Finding(
             "dead letters", what, "see why these beats failed; requeue or acknowledge them"
         )
