@@ -26,7 +26,10 @@ pytestmark = pytest.mark.proof
 SHOP = """
     drop schema if exists shop cascade;
     create schema shop;
-    create table shop.sale (job text not null);
+    create table shop.sale (
+        job text not null,
+        transaction xid not null default pg_current_xact_id()::xid
+    );
     grant usage on schema shop to evenbeat_sql;
     grant insert on shop.sale to evenbeat_sql;
     create function shop.sell(given jsonb) returns jsonb language plpgsql as $$ begin
@@ -40,15 +43,16 @@ KILL = """
     where application_name = 'evenbeat sql_function' and datname = current_database()
     order by random() limit 3
 """
-# An effect and its record are of one transaction, and there is no effect without a record.
+# An effect and its record are of one transaction, and there is no effect without a record. The effect
+# says so itself: it is made in a part of that transaction, whose number its xmin would be.
 APART = """
     select coalesce(sale.job, record.job)
     from shop.sale
     full join (
-        select run.xmin::text as transaction, run.result ->> 'job' as job
+        select run.xmin as transaction, run.result ->> 'job' as job
         from evenbeat.run
         where run.state = 'c'
-    ) as record on record.transaction = sale.xmin::text and record.job = sale.job
+    ) as record on record.transaction = sale.transaction and record.job = sale.job
     where sale.job is null or record.job is null
 """
 POLICY = Policy(max_attempts=50, backoff=Fixed(timedelta(milliseconds=100)))
