@@ -35,6 +35,13 @@ with born as (
         gen_random_uuid(), $9, $2, $3, '{"max_attempts": 9}', '{}', $5, $6, $6
     from generate_series(1, $1::integer)
     returning id
+),
+-- As whoever adds a job that beats: the next node counts it in the map, and leaves it where it is.
+marked as (
+    insert into evenbeat.unplaced (job_id, beat_count)
+    select born.id, -1
+    from born
+    where $4::"char" = 's'
 )
 insert into evenbeat.pulse (id, lane_id, group_id, state, state_at, next_beat_at)
 select
