@@ -43,8 +43,8 @@ KILL = """
     where application_name = 'evenbeat sql_function' and datname = current_database()
     order by random() limit 3
 """
-# An effect and its record are of one transaction, and there is no effect without a record. The effect
-# says so itself: it is made in a part of that transaction, whose number its xmin would be.
+# An effect and its record are of one transaction, and there is no effect without a record. The
+# effect says so itself: it is made in a part of that transaction, whose number its xmin would be.
 APART = """
     select coalesce(sale.job, record.job)
     from shop.sale
