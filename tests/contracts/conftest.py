@@ -1,7 +1,7 @@
 """One process for all tests of a module: starting it takes longer than all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from tests.support.databases import Clock
 from tests.support.kept import Connections
 from tests.support.processes import Process
 from tests.support.serving import server_environ
+
+Workers = Callable[..., Awaitable[list[Process]]]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {
@@ -112,3 +114,20 @@ async def database(
 async def clock(database: Database) -> Clock:
     """Goes on from where the test before has left it."""
     return Clock(database, await clocks.now(database))
+
+
+@pytest.fixture
+async def workers(start: Callable[..., Process]) -> AsyncIterator[Workers]:
+    """Starts so many workers, each with few hands, so that there is work for all of them."""
+    started: list[Process] = []
+
+    async def begin(count: int, **more: str) -> list[Process]:
+        few = {"EVENBEAT_CONCURRENCY": "5"} | more
+        made = [start("worker", **few) for _ in range(count)]
+        started.extend(made)
+        await asyncio.gather(*(each.ready() for each in made))
+        return made
+
+    yield begin
+    for process in started:
+        process.kill()

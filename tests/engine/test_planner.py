@@ -95,7 +95,7 @@ async def test_what_ends_by_itself_leaves_the_map_without_waiting_for_housekeepi
             mapped = await Placement(workshop.database).candidates()
             return {each.candidate.load.job for each in mapped} == {goes_on.id}
 
-        await eventually(left, "all that ended has left the map")
+        assert await eventually(left, "all that ended has left the map")
 
 
 async def test_a_node_places_nothing_where_balancing_is_off(

@@ -2,17 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.contracts.conftest import Workers
 from tests.contracts.s1.talking import JOBS, Client, Json
 from tests.support.databases import Clock
 from tests.support.processes import Process
 from tests.support.waiting import eventually
-
-Workers = Callable[..., Awaitable[list[Process]]]
 
 FLEET, ROUNDS = 100, 3
 # The four intervals of the document. Jobs are found at once all the same: nodes are told of them.
@@ -28,23 +27,6 @@ DOCUMENTED = {
 def up(start: Callable[..., Process]) -> str:
     """A process that only answers; the work is done by workers."""
     return asyncio.run(start("server").ready())
-
-
-@pytest.fixture
-async def workers(start: Callable[..., Process]) -> AsyncIterator[Workers]:
-    """Starts so many workers, each with few hands, so that there is work for all of them."""
-    started: list[Process] = []
-
-    async def begin(count: int, **more: str) -> list[Process]:
-        few = {"EVENBEAT_CONCURRENCY": "5"} | more
-        made = [start("worker", **few) for _ in range(count)]
-        started.extend(made)
-        await asyncio.gather(*(each.ready() for each in made))
-        return made
-
-    yield begin
-    for process in started:
-        process.kill()
 
 
 async def test_two_nodes_run_each_of_300_beats_once(

@@ -2,18 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.contracts.conftest import Workers
 from tests.contracts.s4.talking import Client
 from tests.support.databases import Clock
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 
-Workers = Callable[[int], Awaitable[list[Process]]]
 MANY = 200
 LEASE_EXPIRED = "Task lease expired"
 
@@ -22,22 +22,6 @@ LEASE_EXPIRED = "Task lease expired"
 def up(start: Callable[..., Process]) -> str:
     """A process that only answers; the work is done by workers."""
     return asyncio.run(start("server").ready())
-
-
-@pytest.fixture
-async def workers(start: Callable[..., Process]) -> AsyncIterator[Workers]:
-    """Starts so many workers, each with few hands, so that there is work for all of them."""
-    started: list[Process] = []
-
-    async def begin(count: int) -> list[Process]:
-        made = [start("worker", EVENBEAT_CONCURRENCY="5") for _ in range(count)]
-        started.extend(made)
-        await asyncio.gather(*(each.ready() for each in made))
-        return made
-
-    yield begin
-    for process in started:
-        process.kill()
 
 
 async def test_a_due_task_is_claimed_by_one_worker(
