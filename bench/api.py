@@ -20,8 +20,8 @@ from bench.support.processes import program
 from bench.support.server import fresh, server
 
 from evenbeat.config import load
-from evenbeat.control.signing import make_token
-from evenbeat.core.access import Role
+from evenbeat.control.ops.token_signing import make_token
+from evenbeat.core.ops.access import Role
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
 

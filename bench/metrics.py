@@ -10,14 +10,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from evenbeat.core.model import Cause, Claimed, Definition, OpenRun, RunState, State
-from evenbeat.core.schedules import parse
-from evenbeat.core.settle import Verdict
-from evenbeat.core.timetable import Timetable
-from evenbeat.engine import tally
-from evenbeat.engine.recorder import LARGEST_BATCH
+from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunState, State
+from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.engine.runs import outcome_metrics
+from evenbeat.engine.runs.recorder import LARGEST_BATCH
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
-from evenbeat.store.leases import Settled
+from evenbeat.store.runs.completions import Settled
 
 ROUNDS = 50
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -37,7 +37,9 @@ def microseconds(kinds: int) -> float:
     metrics = Metrics()
     batch = [ended(number, kinds) for number in range(LARGEST_BATCH)]
     ids = frozenset(range(LARGEST_BATCH))
-    best = min(timeit.repeat(lambda: tally.count(metrics, batch, ids), number=1, repeat=ROUNDS))
+    best = min(
+        timeit.repeat(lambda: outcome_metrics.count(metrics, batch, ids), number=1, repeat=ROUNDS)
+    )
     return best / LARGEST_BATCH * 1e6
 
 
@@ -50,7 +52,7 @@ def one_by_one() -> float:
 def scrape() -> float:
     metrics = Metrics()
     batch = [ended(number, MOST_KINDS) for number in range(LARGEST_BATCH)]
-    tally.count(metrics, batch, frozenset(range(LARGEST_BATCH)))
+    outcome_metrics.count(metrics, batch, frozenset(range(LARGEST_BATCH)))
     return min(timeit.repeat(lambda: metrics.text(""), number=1, repeat=10)) * 1e3
 
 

@@ -12,23 +12,24 @@ import hypothesis
 import pytest
 
 from evenbeat.config import Settings, load
-from evenbeat.control.signing import make_token
-from evenbeat.core.access import Role
+from evenbeat.control.ops.token_signing import make_token
+from evenbeat.core.ops.access import Role
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import clock as clocks
-from evenbeat.store import migrate, sql_functions
-from evenbeat.store.database import Database
+from evenbeat.store.database import clock as clocks
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
+from evenbeat.store.runs import sql_functions
 from tests.postgres.support import free_port
-from tests.support import databases, kept
-from tests.support.caretaker import Caretaker
+from tests.support import databases, reused_connections
+from tests.support.database_reset import Caretaker
 from tests.support.databases import Clock
-from tests.support.kept import Connections
 from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
+from tests.support.reused_connections import Connections
 
 # Speed is measured in bench/, never by a test that may share its machine. The same examples come
 # every time, so that nobody's change fails by a find that has nothing to do with it; finds are
-# made with `HYPOTHESIS_PROFILE=exploring ./dev test tests/laws`.
+# made with `HYPOTHESIS_PROFILE=exploring ./dev test tests/core`.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("exploring", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_asyncio_loop_factories(item: pytest.Function) -> dict[str, LoopFactory]:
     # A pooler keeps connections by itself, and has nothing left of what was set on them.
     is_kept = "database" in item.fixturenames and not BEHIND_A_POOLER
-    return {"kept": kept.loop} if is_kept else {"new": asyncio.new_event_loop}
+    return {"kept": reused_connections.loop} if is_kept else {"new": asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +85,7 @@ def database_url(postgres: EmbeddedServer) -> str:
 
     async def make() -> None:
         await databases.create(postgres.url("postgres"), name)
-        await migrate.migrate(url)
+        await migrations.migrate(url)
         database = Database(url)
         await database.open()
         await clocks.install(database)

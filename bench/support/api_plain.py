@@ -22,9 +22,9 @@ from bench.support.tasks import POLICY, RAW_ONE, TIMETABLE
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from evenbeat.core.ids import new_job_uid
+from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.server import listen, serve
-from evenbeat.store.database import SESSION, leave_as_it_is
+from evenbeat.store.database.pool import SESSION, leave_as_it_is
 
 site = FastAPI(openapi_url=None)
 

@@ -10,9 +10,9 @@ from bench.support.processes import program
 from bench.support.server import fresh, until
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import ENGINE
-from evenbeat.store.route import prepared
-from evenbeat.store.statements import load
+from evenbeat.store.database.pool import ENGINE
+from evenbeat.store.database.route import prepared
+from evenbeat.store.database.statements import load
 
 SIZES = (10_000, 100_000, 1_000_000)
 PARKED = 500_000

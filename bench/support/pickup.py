@@ -11,12 +11,12 @@ from bench.support.server import fresh
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core.model import Definition
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import nodes
+from evenbeat.store.ops import nodes
 
 COUNT = 300
 PAUSE = 0.03

@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import uvloop
 
-from evenbeat.store.route import prepared
-from evenbeat.store.statements import load
+from evenbeat.store.database.route import prepared
+from evenbeat.store.database.statements import load
 
 LEASES, NODES = load("leases"), load("nodes")
 DAY = timedelta(days=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
+from evenbeat.store.database import migrations
 
 # What the docs advise for a busy server; the yardstick and every peer get the same.
 BUSY = {"shared_buffers": "1GB", "max_wal_size": "4GB", "autovacuum_naptime": "2s"}
@@ -35,7 +35,7 @@ async def fresh(running: EmbeddedServer, name: str, *, migrated: bool = True) ->
     await admin.execute("checkpoint")
     await admin.close()
     if migrated:
-        await migrate.migrate(running.url(name))
+        await migrations.migrate(running.url(name))
     return running.url(name)
 
 

@@ -20,12 +20,12 @@ from bench.support.server import fresh, until
 from evenbeat.api.tasks.wire import read_task
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.control.signing import make_token
-from evenbeat.core.access import Role
-from evenbeat.core.ids import new_job_uid, new_job_uids
-from evenbeat.core.model import Definition
+from evenbeat.control.ops.token_signing import make_token
+from evenbeat.core.jobs.ids import new_job_uid, new_job_uids
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.ops.access import Role
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import SESSION
+from evenbeat.store.database.pool import SESSION
 
 DRIVERS = {"bare statements": ("raw.py", "once"), "evenbeat": ("worker.py",)}
 SECRET = "a secret that only this benchmark knows, long enough"

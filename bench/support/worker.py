@@ -12,8 +12,8 @@ from pathlib import Path
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import DONE, Outcome
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import DONE, Outcome
 from evenbeat.engine import process
 from evenbeat.observe import log
 

@@ -8,35 +8,36 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from evenbeat.config import Settings, load
-from evenbeat.control import declared
-from evenbeat.control.audit import Audit
-from evenbeat.control.balance import Balance
-from evenbeat.control.dead_letters import DeadLetters
-from evenbeat.control.groups import Groups
-from evenbeat.control.history import History
-from evenbeat.control.housekeeping import Housekeeping
-from evenbeat.control.intake import Intake
-from evenbeat.control.jobs import Jobs
-from evenbeat.control.listing import Listing
-from evenbeat.control.maintenance import MaintenanceSwitch
-from evenbeat.control.nodes import Nodes
-from evenbeat.control.statistics import Counts
-from evenbeat.control.templates import Templates
-from evenbeat.control.tokens import Tokens
-from evenbeat.control.verify import Report, examine
-from evenbeat.core.defining import JobOptions, define, once_at
+from evenbeat.control.balance.balance import Balance
+from evenbeat.control.jobs import declared_jobs
+from evenbeat.control.jobs.groups import Groups
+from evenbeat.control.jobs.imports import Intake
+from evenbeat.control.jobs.jobs import Jobs
+from evenbeat.control.jobs.listing import Listing
+from evenbeat.control.jobs.templates import Templates
+from evenbeat.control.ops.audit import Audit
+from evenbeat.control.ops.housekeeping import Housekeeping
+from evenbeat.control.ops.maintenance import MaintenanceSwitch
+from evenbeat.control.ops.nodes import Nodes
+from evenbeat.control.ops.statistics import Counts
+from evenbeat.control.ops.tokens import Tokens
+from evenbeat.control.ops.verify import Report, examine
+from evenbeat.control.runs.dead_letters import DeadLetters
+from evenbeat.control.runs.history import History
 from evenbeat.core.errors import MigrationFailed, NotPermitted
-from evenbeat.core.figures import Figures, Lag
-from evenbeat.core.model import Job
+from evenbeat.core.jobs.definition import JobOptions, define, once_at
+from evenbeat.core.jobs.model import Job
+from evenbeat.core.ops.figures import Figures, Lag
 from evenbeat.engine import node, process
 from evenbeat.handlers.user_code import UserCode
 from evenbeat.observe import log
 from evenbeat.observe.metrics import Metrics
 from evenbeat.placement.placement import Placement
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import figures, migrate, nodes
-from evenbeat.store.clock import Watch
-from evenbeat.store.database import Database
+from evenbeat.store.database import migrations
+from evenbeat.store.database.clock import Watch
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import figures, nodes
 
 NOT_OPEN = "open the app before using it: `async with eb`, `eb.worker()` or `await eb.start()`"
 # One each for the claimer, the recorder, the janitor, and those who look after the rest.
@@ -94,7 +95,7 @@ class Evenbeat(UserCode):
         """Connect; with `migrated`, bring the schema up to date first."""
         url = await self.start_database()
         if migrated:
-            await migrate.migrate(url)
+            await migrations.migrate(url)
         if self.is_open:
             return self
         database = Database(
@@ -280,7 +281,7 @@ class Evenbeat(UserCode):
     async def prepare(self) -> None:
         """Make our kinds known, and put the jobs that the code declares."""
         await self.prepare_kinds()
-        await declared.put(self.jobs, self.listing, self.declared, self.modules)
+        await declared_jobs.put(self.jobs, self.listing, self.declared, self.modules)
 
     async def prepare_kinds(self) -> None:
         """Make our kinds known, so that jobs of them can be added before any node has joined."""
@@ -295,8 +296,8 @@ class Evenbeat(UserCode):
         if not (await self.schema_status()).applied:
             raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
-    async def schema_status(self) -> migrate.Status:
-        return await migrate.read_status(self.database)
+    async def schema_status(self) -> migrations.Status:
+        return await migrations.read_status(self.database)
 
     async def now(self) -> datetime:
         """The database's time."""

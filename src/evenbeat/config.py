@@ -25,9 +25,9 @@ from pydantic import (
     model_validator,
 )
 
-from evenbeat.core.durations import EXACT, parse_duration
 from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
-from evenbeat.core.nearest import nearest
+from evenbeat.core.suggestions import nearest
+from evenbeat.core.time.durations import EXACT, parse_duration
 
 PREFIX = "EVENBEAT_"
 # What follows is the name of a secret that jobs refer to, and no setting.

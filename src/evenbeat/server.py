@@ -15,14 +15,14 @@ from fastapi import FastAPI
 from evenbeat.api import tasks, v1
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
-from evenbeat.core.access import Role
 from evenbeat.core.errors import InvalidSettings
-from evenbeat.web import description, metrics, probes, problems
+from evenbeat.core.ops.access import Role
+from evenbeat.web import metrics, openapi, probes, problems
 from evenbeat.web.auth import Gate, needs
-from evenbeat.web.envelope import Envelope
-from evenbeat.web.limits import BodyLimit
-from evenbeat.web.measured import Measured
+from evenbeat.web.middleware import Envelope
 from evenbeat.web.protocol import Connection
+from evenbeat.web.request_limits import BodyLimit
+from evenbeat.web.request_metrics import Measured
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
@@ -49,7 +49,7 @@ def build(app: Evenbeat) -> FastAPI:
     # Routes are tried one after the other: those that are asked most come first.
     for router in (*tasks.ROUTERS, probes.router, metrics.router, *v1.ROUTERS):
         site.include_router(router)
-    description.install(site)
+    openapi.install(site)
     site.add_api_route(
         "/openapi.json", site.openapi, include_in_schema=False, dependencies=[needs(Role.VIEWER)]
     )

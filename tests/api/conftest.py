@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from tests.support import databases
 from tests.support.serving import client_of, server_environ, serving, token_for
 

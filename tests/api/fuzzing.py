@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from tests.support.serving import server_environ, serving, token_for
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")

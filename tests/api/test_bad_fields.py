@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 import httpx2 as httpx
 import pytest
 
-from evenbeat.api.v1.wire.actions import BulkIn, FilterIn, RestoreIn
-from evenbeat.api.v1.wire.job_in import BatchIn, JobIn
-from evenbeat.api.v1.wire.operations import MaintenanceIn
-from evenbeat.api.v1.wire.schedule import ScheduleIn
-from evenbeat.api.v1.wire.template import FillIn, TemplateIn
-from evenbeat.api.v1.wire.token import TokenIn
-from evenbeat.core.access import Role
+from evenbeat.api.v1.jobs.wire.actions import BulkIn, FilterIn, RestoreIn
+from evenbeat.api.v1.jobs.wire.job_in import BatchIn, JobIn
+from evenbeat.api.v1.jobs.wire.schedule import ScheduleIn
+from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn
+from evenbeat.api.v1.ops.wire.operations import MaintenanceIn
+from evenbeat.api.v1.ops.wire.token import TokenIn
+from evenbeat.core.ops.access import Role
 from tests.api.corpus import (
     CHOICES,
     CORPUS,

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from evenbeat.web.protocol import LARGEST_HEAD
 from tests.support.serving import token_for
 

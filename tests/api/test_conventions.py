@@ -11,8 +11,8 @@ import httpx2 as httpx
 import pytest
 from starlette.exceptions import HTTPException
 
-from evenbeat.core.access import Role
-from evenbeat.web.limits import BodyLimit
+from evenbeat.core.ops.access import Role
+from evenbeat.web.request_limits import BodyLimit
 from tests.support.processes import Process
 from tests.support.serving import (
     SECRET,

@@ -8,7 +8,7 @@ import asyncpg
 import httpx2 as httpx
 import pytest
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from tests.support.serving import assert_problem, assert_refused, client_of, token_for
 
 JOBS = "/api/v1/jobs"

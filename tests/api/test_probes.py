@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from evenbeat.control.jobs import Jobs
+from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.balance.model import Score
 from evenbeat.core.balance.record import BalanceFigures, Rebalances
-from evenbeat.core.registry import Registry
-from evenbeat.store import figures, nodes
-from evenbeat.store.database import Database
+from evenbeat.core.runs.registry import Registry
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import figures, nodes
 from tests.conftest import START
 from tests.store.given import LEASE, definition
 from tests.support.databases import Clock

@@ -12,7 +12,7 @@ import httpx2 as httpx
 import jwt
 import pytest
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from tests.support.serving import (
     SECRET,
     assert_problem,

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from evenbeat.cli.commands import app
 from evenbeat.core.errors import EvenbeatError
-from evenbeat.core.groups import Group
-from evenbeat.core.ids import run_uid
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.ids import run_uid
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import Database
-from tests.control.desk import Desk, due, open_desk
+from evenbeat.store.database.pool import Database
+from tests.control.controlled_jobs import Desk, due, open_desk
 from tests.support import databases
-from tests.support.nursery import nursery
+from tests.support.forked_processes import nursery
 from tests.support.serving import server_environ, serving
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.control.verify import verify
-from evenbeat.store import clock as clocks
-from evenbeat.store.database import Database
+from evenbeat.control.ops.verify import verify
+from evenbeat.store.database import clock as clocks
+from evenbeat.store.database.pool import Database
 from tests.conftest import START
 from tests.support import databases
 from tests.support.databases import Clock
-from tests.support.kept import Connections
 from tests.support.processes import Process
+from tests.support.reused_connections import Connections
 from tests.support.serving import server_environ
 
 Workers = Callable[..., Awaitable[list[Process]]]

@@ -7,12 +7,12 @@ import asyncpg
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.control.jobs import Jobs
-from evenbeat.core.outcome import Done
-from evenbeat.core.registry import Registry
-from evenbeat.store.database import Database
-from tests.control.desk import Desk, open_desk
-from tests.engine.workshop import Does, Workshop
+from evenbeat.control.jobs.jobs import Jobs
+from evenbeat.core.runs.outcome import Done
+from evenbeat.core.runs.registry import Registry
+from evenbeat.store.database.pool import Database
+from tests.control.controlled_jobs import Desk, open_desk
+from tests.engine.node_runner import Does, Workshop
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from evenbeat.core.model import Definition, Policy
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
-from evenbeat.store.database import Database
+from evenbeat.core.jobs.model import Definition, Policy
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database.pool import Database
 
 TABLES = """
     select relname from pg_class

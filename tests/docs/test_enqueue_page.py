@@ -10,8 +10,8 @@ import pytest
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
-from evenbeat.control.verify import verify
-from evenbeat.store.database import Database
+from evenbeat.control.ops.verify import verify
+from evenbeat.store.database.pool import Database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "enqueue.md").read_text()
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from evenbeat import Portal, __all__, define
 from evenbeat.config import Settings
-from evenbeat.core.defining import READERS
+from evenbeat.core.jobs.definition import READERS
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 from tests.support.suites import run_suite
 from tests.support.waiting import eventually
 

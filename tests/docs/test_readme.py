@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.cli.reference import commands
-from evenbeat.store.database import Database
-from tests.support.nursery import nursery
+from evenbeat.cli.shell.reference import commands
+from evenbeat.store.database.pool import Database
+from tests.support.forked_processes import nursery
 from tests.support.processes import Process
 from tests.support.shell import LONGEST, typed
 

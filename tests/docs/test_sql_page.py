@@ -5,8 +5,8 @@ from pathlib import Path
 
 import asyncpg
 
-from evenbeat.control.verify import verify
-from evenbeat.store.database import Database
+from evenbeat.control.ops.verify import verify
+from evenbeat.store.database.pool import Database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
 STEPS = re.findall(r'```sql title="(\w+)"\n(.*?)```', PAGE, re.DOTALL)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evenbeat.api.tasks.wire import STATES
-from evenbeat.core.model import State
+from evenbeat.core.jobs.model import State
 from tests.support.processes import Process
 from tests.support.shell import typed
 

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.store.database import Database
-from tests.engine.workshop import RULES, Workshop
-from tests.support.caretaker import Caretaker
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import RULES, Workshop
+from tests.support.database_reset import Caretaker
 from tests.support.processes import Process
 
 PROGRAM = Path(__file__).with_name("programs") / "gated_node.py"

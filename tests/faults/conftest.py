@@ -10,13 +10,13 @@ import pytest
 
 from evenbeat.config import Settings
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
-from tests.engine.workshop import RULES, Workshop
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import RULES, Workshop
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support import databases
-from tests.support.caretaker import Caretaker
+from tests.support.database_reset import Caretaker
 from tests.support.network import Network, network
 
 
@@ -55,7 +55,7 @@ def own_server() -> Iterator[EmbeddedServer]:
     home.chmod(0o755)
     server = EmbeddedServer(home / "postgres")
     server.acquire()
-    asyncio.run(migrate.migrate(server.url()))
+    asyncio.run(migrations.migrate(server.url()))
     yield server
     server.release()
     stop_for_certain(home / "postgres")

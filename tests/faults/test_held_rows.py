@@ -6,10 +6,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from evenbeat.core.model import RunState
-from evenbeat.core.outcome import Done
-from evenbeat.store.database import Database
-from tests.engine.workshop import Does, Gate, Workshop
+from evenbeat.core.jobs.model import RunState
+from evenbeat.core.runs.outcome import Done
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import Does, Gate, Workshop
 
 pytestmark = pytest.mark.usefixtures("rules")
 HOLD = "select id from evenbeat.pulse where id = $1 for update"

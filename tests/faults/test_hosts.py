@@ -11,9 +11,10 @@ import pytest
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import clock, nodes
-from evenbeat.store.database import Database
-from evenbeat.store.route import CONNECT_TIMEOUT, Route, hosts_of
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database
+from evenbeat.store.database.route import CONNECT_TIMEOUT, Route, hosts_of
+from evenbeat.store.ops import nodes
 from tests.postgres.support import free_port
 from tests.support.network import Network, network
 from tests.support.waiting import eventually
@@ -73,7 +74,7 @@ async def test_the_second_host_is_asked_when_the_first_is_gone_or_silent(
     near: Network, silent_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched, gone_port = Watched(), free_port()
-    monkeypatch.setattr("evenbeat.store.route.driver", watched)
+    monkeypatch.setattr("evenbeat.store.database.route.driver", watched)
     database = Database(several(near.url, gone_port, silent_port))
     await database.open()
     first, pooled = watched.ports[:3], watched.ports[3:]

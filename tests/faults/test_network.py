@@ -8,13 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import RunState
-from evenbeat.core.outcome import Done
+from evenbeat.core.jobs.model import RunState
+from evenbeat.core.runs.outcome import Done
 from evenbeat.observe import log
-from evenbeat.store import clock as clocks
-from evenbeat.store import nodes
-from evenbeat.store.database import Database
-from tests.engine.workshop import Does, Gate, Workshop
+from evenbeat.store.database import clock as clocks
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import nodes
+from tests.engine.node_runner import Does, Gate, Workshop
 from tests.support.databases import Clock
 from tests.support.network import Network
 from tests.support.waiting import eventually

@@ -8,16 +8,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from evenbeat.config import Settings
-from evenbeat.control.verify import verify
-from evenbeat.core.groups import Group
-from evenbeat.core.model import RunState, State
-from evenbeat.core.outcome import Done, Failed
+from evenbeat.control.ops.verify import verify
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.model import RunState, State
+from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import SESSION, Database
-from evenbeat.store.route import Route
-from tests.engine.workshop import Does, Gate, Workshop
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import SESSION, Database
+from evenbeat.store.database.route import Route
+from tests.engine.node_runner import Does, Gate, Workshop
 from tests.postgres.support import free_port
 from tests.support import databases
 from tests.support.databases import Clock
@@ -126,6 +126,6 @@ async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_pa
         network(own_server.url("pooled")) as wire,
         pooler(wire.url, tmp_path, free_port()) as bouncer,
     ):
-        assert await migrate.migrate(bouncer.url) == list(migrate.known_migrations())
-        assert (await migrate.status(bouncer.url)).is_current
-        assert await migrate.rollback(bouncer.url) == [migrate.known_migrations()[-1]]
+        assert await migrations.migrate(bouncer.url) == list(migrations.known_migrations())
+        assert (await migrations.status(bouncer.url)).is_current
+        assert await migrations.rollback(bouncer.url) == [migrations.known_migrations()[-1]]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from evenbeat.core.model import RunState
-from evenbeat.core.outcome import Done
-from evenbeat.engine import claimer
-from tests.engine.workshop import Does, Workshop
+from evenbeat.core.jobs.model import RunState
+from evenbeat.core.runs.outcome import Done
+from evenbeat.engine.runs import claimer
+from tests.engine.node_runner import Does, Workshop
 
 pytestmark = pytest.mark.usefixtures("rules")
 

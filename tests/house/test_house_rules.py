@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.cli.show import plain
+from evenbeat.cli.shell.printing import plain
 from evenbeat.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

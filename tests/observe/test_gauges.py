@@ -8,7 +8,8 @@ from prometheus_client.metrics_core import Metric
 
 from evenbeat.core.balance.model import Score
 from evenbeat.core.balance.record import BalanceFigures, Rebalances
-from evenbeat.core.figures import (
+from evenbeat.core.jobs.model import State
+from evenbeat.core.ops.figures import (
     DatabaseFigures,
     Figures,
     Lag,
@@ -16,7 +17,6 @@ from evenbeat.core.figures import (
     RunTotals,
     TableFigures,
 )
-from evenbeat.core.model import State
 from evenbeat.observe.gauges import balance_gauges, gauges_of
 from evenbeat.observe.metrics import Names
 

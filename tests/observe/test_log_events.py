@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.core.backoff import Exponential
-from evenbeat.core.model import Job
+from evenbeat.core.jobs.backoff import Exponential
+from evenbeat.core.jobs.model import Job
 from evenbeat.observe import log
-from evenbeat.store.database import Database
-from tests.engine.workshop import Workshop
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import Workshop
 from tests.support.databases import Clock
 from tests.support.processes import Process
 from tests.support.waiting import eventually

@@ -10,8 +10,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import Database
-from evenbeat.web.tokens import Role
+from evenbeat.store.database.pool import Database
+from evenbeat.web.token_checks import Role
 from tests.postgres.support import server_at, stop_for_certain
 from tests.support.processes import Api, Process
 from tests.support.waiting import eventually

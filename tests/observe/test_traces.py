@@ -12,8 +12,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from evenbeat.config import Settings
-from evenbeat.store.database import Database
-from tests.engine.workshop import Workshop
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import Workshop
 from tests.support.processes import Api, Process
 from tests.support.waiting import eventually
 

@@ -1,7 +1,7 @@
 import pytest
 
-from evenbeat.store.database import Database
-from tests.placement.yard import Yard, open_yard
+from evenbeat.store.database.pool import Database
+from tests.placement.placed_jobs import Yard, open_yard
 
 
 @pytest.fixture

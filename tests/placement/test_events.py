@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from evenbeat.core.durations import format_duration
-from evenbeat.core.model import Job, State
-from evenbeat.core.outcome import Snoozed
+from evenbeat.core.jobs.model import Job, State
+from evenbeat.core.runs.outcome import Snoozed
+from evenbeat.core.time.durations import format_duration
 from tests.conftest import START
-from tests.placement.yard import HOUR, Yard, beat_of, phase_of, timed
+from tests.placement.placed_jobs import HOUR, Yard, beat_of, phase_of, timed
 from tests.store.given import FAILED
 from tests.support.databases import Clock
 

@@ -9,17 +9,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from evenbeat.config import Settings
-from evenbeat.control.jobs import Jobs
+from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.balance.score import measure
-from evenbeat.core.registry import Registry
-from evenbeat.engine.janitor import Janitor
+from evenbeat.core.runs.registry import Registry
+from evenbeat.engine.ops.janitor import Janitor
 from evenbeat.observe import log
 from evenbeat.placement.choice import Placed
 from evenbeat.placement.placement import Placement
-from evenbeat.store import placements
-from evenbeat.store.database import Database
+from evenbeat.store.balance import load_map
+from evenbeat.store.database.pool import Database
 from tests.conftest import START
-from tests.placement.yard import HOUR, Yard, assert_same, beat_of, open_yard, phase_of, timed
+from tests.placement.placed_jobs import HOUR, Yard, assert_same, beat_of, open_yard, phase_of, timed
 from tests.support.databases import EMPTY, Clock
 
 ROWS = """
@@ -92,11 +92,11 @@ async def test_who_was_away_reads_what_has_changed_or_the_whole_map(
     await away.ring()
     job = await yard.make()
     assert_same(await away.ring(), await yard.placement.ring())
-    monkeypatch.setattr(placements, "KEPT_CHANGES", 1)
+    monkeypatch.setattr(load_map, "KEPT_CHANGES", 1)
     await yard.jobs.pause(job.uid)
     for _ in range(3):
         await yard.make("every 2h")
-    await placements.prune(yard.database)
+    await load_map.prune(yard.database)
     assert await yard.value("select count(*) from evenbeat.load_delta") == 1
     assert_same(await away.ring(), await yard.placement.ring())
     assert await yard.count() == 3
@@ -156,7 +156,7 @@ async def test_observing_keeps_the_map_and_places_nothing(database: Database) ->
 async def test_off_keeps_no_map_takes_no_lock_and_still_tells_the_load(database: Database) -> None:
     yard = await open_yard(database, "off")
     async with database.transaction() as session:
-        await placements.lock(session)
+        await load_map.lock(session)
         job = await yard.make()
         await yard.jobs.pause(job.uid)
         job = await yard.jobs.resume(job.uid)
@@ -198,8 +198,8 @@ async def test_a_job_that_ended_and_was_taken_up_again_at_once_is_still_placed_a
     yard: Yard,
 ) -> None:
     job = await yard.make()
-    await placements.mark(yard.database, [job.id], anew=True)
-    await placements.mark_over(yard.database, [job.id])
+    await load_map.mark(yard.database, [job.id], anew=True)
+    await load_map.mark_over(yard.database, [job.id])
     assert await yard.value("select beat_count from evenbeat.unplaced") == 0
     assert await yard.placement.place_waiting() == 1
     assert await yard.count() == 1

@@ -9,10 +9,10 @@ from evenbeat.core.balance.model import Move
 from evenbeat.core.balance.rebalance import rebalance
 from evenbeat.core.balance.score import measure
 from evenbeat.core.errors import Conflict
-from evenbeat.core.groups import Group
-from evenbeat.core.model import Job
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.model import Job
 from tests.conftest import START
-from tests.placement.yard import HOUR, Yard, beat_of, open_yard, phase_of, timed
+from tests.placement.placed_jobs import HOUR, Yard, beat_of, open_yard, phase_of, timed
 from tests.support.databases import Clock
 
 MINUTE = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import START
-from tests.placement.yard import Yard
+from tests.placement.placed_jobs import Yard
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 

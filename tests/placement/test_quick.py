@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 from asyncpg.connection import LoggedQuery
 
-from evenbeat.store import placements
-from evenbeat.store.clock import SOON, WAKE_CHANNEL
-from evenbeat.store.database import Session
-from evenbeat.store.placements import Look
+from evenbeat.store.balance import load_map
+from evenbeat.store.balance.load_map import Look
+from evenbeat.store.database.clock import SOON, WAKE_CHANNEL
+from evenbeat.store.database.pool import Session
 from tests.conftest import START
-from tests.placement.yard import Yard, beat_of, open_yard, timed
+from tests.placement.placed_jobs import Yard, beat_of, open_yard, timed
 from tests.support.waiting import eventually
 
 INSERT_LOOK_AND_WRITE = 3
@@ -61,7 +61,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await yard.make()
-    look, others = placements.unplaced_of, [await open_yard(yard.database)]
+    look, others = load_map.unplaced_of, [await open_yard(yard.database)]
 
     async def slowly(session: Session, seen: int, uids: Collection[UUID]) -> Look | None:
         seen_first = await look(session, seen, uids)
@@ -69,7 +69,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
             await others.pop().make()
         return seen_first
 
-    monkeypatch.setattr(placements, "unplaced_of", slowly)
+    monkeypatch.setattr(load_map, "unplaced_of", slowly)
     job = await yard.make()
     assert await yard.look(job) == job
     assert await yard.placed_at(job) == START
@@ -80,7 +80,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
 async def test_where_another_is_about_to_place_a_job_waits_for_it(yard: Yard) -> None:
     await yard.make()
     async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
-        await placements.lock(session)
+        await load_map.lock(session)
         adding = both.create_task(yard.make())
         await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
         assert await yard.value("select count(*) from evenbeat.placement") == 1
@@ -101,7 +101,7 @@ async def test_where_there_is_nothing_to_lock_it_is_put_back(yard: Yard, damage:
 async def test_two_who_find_nothing_to_lock_still_go_one_after_the_other(yard: Yard) -> None:
     await yard.fetch("delete from evenbeat.placing")
     async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
-        await placements.lock(session)
+        await load_map.lock(session)
         adding = both.create_task(yard.make())
         await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
         assert await yard.value("select count(*) from evenbeat.placement") == 0

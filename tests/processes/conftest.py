@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from evenbeat.postgres.postmaster import Postmaster
 from tests.postgres.support import stop_for_certain
 from tests.support.processes import EVENBEAT, Api, Process

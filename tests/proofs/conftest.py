@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 from tests.proofs.fleet import Fleet, environ_for
 
 

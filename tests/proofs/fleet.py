@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evenbeat.control.verify import verify
-from evenbeat.store import nodes
-from evenbeat.store.database import Database
+from evenbeat.control.ops.verify import verify
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import nodes
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 

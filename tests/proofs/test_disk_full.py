@@ -14,8 +14,8 @@ import pytest
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support.processes import Api, Process
@@ -68,7 +68,7 @@ async def on_small_disk(
 ) -> AsyncIterator[tuple[Fleet, EmbeddedServer]]:
     server = EmbeddedServer(small_disk.place / "postgres", settings=SMALL)
     server.acquire()
-    await migrate.migrate(server.url())
+    await migrations.migrate(server.url())
     database = Database(server.url())
     await database.open()
     fleet = Fleet(database, environ_for(server.url(), home), home)

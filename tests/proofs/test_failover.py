@@ -18,8 +18,8 @@ import pytest
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.postgres.binaries import find_program
 from evenbeat.postgres.postmaster import Postmaster
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
 from tests.postgres.support import free_port, stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support.acknowledged import Client, missing_runs
@@ -75,7 +75,7 @@ def copy_of(primary: EmbeddedServer, place: Path, home: Path) -> EmbeddedServer:
 async def pair(home: Path) -> AsyncIterator[Pair]:
     primary = EmbeddedServer(home / "primary", port=free_port())
     primary.acquire()
-    await migrate.migrate(primary.url())
+    await migrations.migrate(primary.url())
     standby = copy_of(primary, home / "primary", home / "standby")
     connection = await asyncpg.connect(primary.url())
     await connection.execute("alter system set synchronous_standby_names = '*'")

@@ -14,8 +14,8 @@ import pytest
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import LEASE, Fleet, environ_for
 from tests.support.waiting import eventually
@@ -98,7 +98,7 @@ async def own_fleet(home: Path) -> AsyncIterator[tuple[Fleet, EmbeddedServer]]:
     """A fleet with a server of its own, that keeps what it promises to disk."""
     server = EmbeddedServer(home / "postgres")
     server.acquire()
-    await migrate.migrate(server.url())
+    await migrations.migrate(server.url())
     database = Database(server.url())
     await database.open()
     fleet = Fleet(database, environ_for(server.url(), home), home)

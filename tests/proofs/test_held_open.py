@@ -12,9 +12,11 @@ import asyncpg
 import pytest
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import leases, migrate, nodes
-from evenbeat.store.database import ENGINE, SESSION, Database, Session
-from evenbeat.store.route import Route
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import ENGINE, SESSION, Database, Session
+from evenbeat.store.database.route import Route
+from evenbeat.store.ops import nodes
+from evenbeat.store.runs import leases
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 
@@ -30,7 +32,7 @@ async def vacuumed_fleet(home: Path) -> AsyncIterator[Fleet]:
     """With a server of its own, that vacuums as it does everywhere."""
     server = EmbeddedServer(home / "postgres")
     server.acquire()
-    await migrate.migrate(server.url())
+    await migrations.migrate(server.url())
     database = Database(server.url())
     await database.open()
     fleet = Fleet(database, environ_for(server.url(), home), home)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 from tests.proofs.fleet import LEASE, Fleet, environ_for
 from tests.support.network import Network, network
 from tests.support.waiting import eventually

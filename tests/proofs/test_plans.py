@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import ENGINE
-from evenbeat.store.statements import Statement, load
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import ENGINE
+from evenbeat.store.database.statements import Statement, load
 from tests.support import databases
 
 MILLION = 1_000_000
@@ -81,7 +81,7 @@ def crowded(postgres: EmbeddedServer) -> str:
 
     async def make() -> None:
         await databases.create(postgres.url("postgres"), "evenbeat_crowded")
-        await migrate.migrate(postgres.url("evenbeat_crowded"))
+        await migrations.migrate(postgres.url("evenbeat_crowded"))
         connection = await asyncpg.connect(postgres.url("evenbeat_crowded"), command_timeout=None)
         for table in LARGE:
             await connection.execute(f"analyze evenbeat.{table}")

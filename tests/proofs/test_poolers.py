@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
 from tests.postgres.support import free_port, stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support.poolers import over_tcp, pooler
@@ -33,7 +33,7 @@ async def pooled_fleet(home: Path) -> AsyncIterator[Fleet]:
     server = EmbeddedServer(home / "postgres", port=free_port())
     server.acquire()
     async with pooler(over_tcp(server.url()), home, free_port()) as bouncer:
-        await migrate.migrate(bouncer.url)
+        await migrations.migrate(bouncer.url)
         database = Database(bouncer.url)
         await database.open()
         fleet = Fleet(database, environ_for(bouncer.url, home), home)

@@ -9,15 +9,16 @@ from uuid import UUID
 import httpx2 as httpx
 import pytest
 
-from evenbeat.control.jobs import Jobs
-from evenbeat.core.access import Role
-from evenbeat.core.model import Definition
-from evenbeat.core.registry import Registry
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.control.jobs.jobs import Jobs
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.ops.access import Role
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placement import OBSERVE, Placement
-from evenbeat.store import nodes, plans
-from evenbeat.store.database import Database
+from evenbeat.store.balance import rebalance_plans
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import nodes
 from tests.support.processes import Api, Process
 
 HERD, KILLS = 3_000, 12
@@ -47,7 +48,7 @@ async def test_a_kill_at_any_moment_leaves_all_moves_or_none(
         # An answer that was quicker than the kill is as good as none.
         with contextlib.suppress(httpx.TransportError):
             assert (await applying).status_code == 200
-        summary = (await plans.by_id(database, UUID(plan["plan_id"]))).summary
+        summary = (await rebalance_plans.by_id(database, UUID(plan["plan_id"]))).summary
         after = await places(database)
         moved = sum(after[job] != before[job] for job in before)
         assert moved == (plan["would_move"] if summary.applied_at else 0)

@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 
-from evenbeat.control.jobs import Jobs
-from evenbeat.control.verify import verify
-from evenbeat.core.backoff import Fixed
-from evenbeat.core.model import Definition, Policy
-from evenbeat.core.registry import Registry
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Bounds, Timetable
+from evenbeat.control.jobs.jobs import Jobs
+from evenbeat.control.ops.verify import verify
+from evenbeat.core.jobs.backoff import Fixed
+from evenbeat.core.jobs.model import Definition, Policy
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Bounds, Timetable
 from evenbeat.observe.failpoint import SQL_STEPS
-from evenbeat.store import nodes
+from evenbeat.store.ops import nodes
 from tests.proofs.fleet import LEASE, MACHINE, Fleet
 from tests.support.processes import Process
 from tests.support.waiting import eventually

@@ -4,7 +4,7 @@ import pytest
 
 from evenbeat import Evenbeat, Portal
 from evenbeat.config import Settings
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from evenbeat import (
     State,
     define,
 )
-from evenbeat.core.backoff import Fixed
+from evenbeat.core.jobs.backoff import Fixed
 from evenbeat.testing.kit import Kit
 from evenbeat.testing.perform import perform
 from tests.support.suites import run_suite

@@ -14,7 +14,7 @@ import pytest
 from evenbeat import Evenbeat, Filter, InvalidInput, Portal, RunState, State, define, sync
 from evenbeat.config import Settings
 from evenbeat.core.errors import MigrationFailed
-from evenbeat.core.export import RunFilter
+from evenbeat.core.runs.run_export import RunFilter
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.postgres.database import create_database, drop_database
 from tests.support.processes import Process

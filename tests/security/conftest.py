@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from tests.support import databases
 from tests.support.issuer import Issuer, Signer, publishing
 from tests.support.serving import SECRET, client_of, server_environ, serving, token_for

@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from evenbeat.config import Settings
-from evenbeat.control.signing import make_token
-from evenbeat.core.access import Role
+from evenbeat.control.ops.token_signing import make_token
 from evenbeat.core.errors import NotSignedIn
-from evenbeat.web.keys import Key
-from evenbeat.web.tokens import LEEWAY, LONGEST_TOKEN, Expected, Reader, claims_of
+from evenbeat.core.ops.access import Role
+from evenbeat.web.jwks import Key
+from evenbeat.web.token_checks import LEEWAY, LONGEST_TOKEN, Expected, Reader, claims_of
 from tests.support.issuer import Issuer, Signer, publishing
 from tests.support.serving import SECRET
 

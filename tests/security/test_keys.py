@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.web import keys
-from evenbeat.web.keys import PublicKeys
+from evenbeat.web import jwks
+from evenbeat.web.jwks import PublicKeys
 from tests.security.conftest import Stopwatch
 from tests.support.issuer import Issuer, Signer, publishing
 
@@ -37,7 +37,7 @@ async def test_keys_are_asked_for_again_when_they_are_old(
 ) -> None:
     await names(known)
     issuer.publish(rsa_key.jwk(kid="new"))
-    stopwatch.passes(keys.FRESH - 1)
+    stopwatch.passes(jwks.FRESH - 1)
     assert await names(known) == ["rsa-1"]
     assert issuer.asked == 1
     stopwatch.passes(2)
@@ -50,12 +50,12 @@ async def test_an_unknown_name_makes_us_ask_again_but_once_a_minute(
     known: PublicKeys, issuer: Issuer, stopwatch: Stopwatch, rsa_key: Signer
 ) -> None:
     await names(known)
-    stopwatch.passes(keys.PAUSE)
+    stopwatch.passes(jwks.PAUSE)
     for number in range(100):
         assert await names(known, f"unknown-{number}") == []
     assert issuer.asked == 2
     issuer.publish(rsa_key.jwk(), rsa_key.jwk(kid="rotated"))
-    stopwatch.passes(keys.PAUSE - 1)
+    stopwatch.passes(jwks.PAUSE - 1)
     assert await names(known, "rotated") == []
     assert issuer.asked == 2
     stopwatch.passes(1)
@@ -75,7 +75,7 @@ async def test_keys_stay_good_while_nobody_answers_but_not_for_ever(
     stopwatch.passes(3601)
     assert await names(known) == []
     issuer.status = 200
-    stopwatch.passes(keys.PAUSE)
+    stopwatch.passes(jwks.PAUSE)
     assert await names(known) == ["rsa-1"]
 
 
@@ -86,7 +86,7 @@ async def test_with_no_keys_at_all_we_ask_more_often(
     assert [await names(known) for _ in range(5)] == [[]] * 5
     assert issuer.asked == 1
     issuer.status = 200
-    stopwatch.passes(keys.PAUSE_WITHOUT_KEYS)
+    stopwatch.passes(jwks.PAUSE_WITHOUT_KEYS)
     assert await names(known) == ["rsa-1"]
 
 
@@ -116,10 +116,10 @@ async def test_nonsense_is_no_key_and_takes_none_away(
     good, issuer.body = issuer.body, body
     assert await names(known) == []
     issuer.body = good
-    stopwatch.passes(keys.PAUSE)
+    stopwatch.passes(jwks.PAUSE)
     assert await names(known) == ["rsa-1"]
     issuer.body = body
-    stopwatch.passes(keys.FRESH)
+    stopwatch.passes(jwks.FRESH)
     assert await names(known) == ["rsa-1"]
     assert issuer.asked == 3
 
@@ -171,7 +171,7 @@ async def test_nobody_there_is_no_key(stopwatch: Stopwatch) -> None:
 async def test_one_that_never_answers_is_given_up(
     issuer: Issuer, stopwatch: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "FETCH_TIMEOUT", 0.1)
+    monkeypatch.setattr(jwks, "FETCH_TIMEOUT", 0.1)
     told = threading.Event()
     issuer.before = told.wait
     try:

@@ -12,12 +12,12 @@ import jwt
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.control import tokens as control
-from evenbeat.control.tokens import Tokens
-from evenbeat.core.access import Role
+from evenbeat.control.ops import tokens as control
+from evenbeat.control.ops.tokens import Tokens
 from evenbeat.core.errors import NotFound, StoreUnavailable
-from evenbeat.store import tokens as store
-from evenbeat.store.database import Database
+from evenbeat.core.ops.access import Role
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import tokens as store
 from tests.security.conftest import Stopwatch
 from tests.support.processes import EVENBEAT
 from tests.support.serving import (

@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
-from evenbeat.core.access import Role
+from evenbeat.core.ops.access import Role
 from evenbeat.server import build
 from evenbeat.web.auth import rule_of
 from tests.support.serving import SECRET, assert_problem, client_of, token_for

@@ -5,10 +5,10 @@ import asyncpg
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.store.database import Database
-from tests.engine.workshop import RULES
-from tests.sql.shop import Shop
-from tests.support.caretaker import Caretaker
+from evenbeat.store.database.pool import Database
+from tests.engine.node_runner import RULES
+from tests.sql.sql_schema import Shop
+from tests.support.database_reset import Caretaker
 
 
 @pytest.fixture

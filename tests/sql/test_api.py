@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.sql.shop import Shop
+from tests.sql.sql_schema import Shop
 from tests.support.processes import Api, Process
 
 JOBS = "/api/v1/jobs"

@@ -7,10 +7,10 @@ import asyncpg
 import pytest
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import RunState
-from evenbeat.store import sql_functions
-from evenbeat.store.sql_login import SQL, SqlLogin
-from tests.sql.shop import ONCE, Shop
+from evenbeat.core.jobs.model import RunState
+from evenbeat.store.runs import sql_functions
+from evenbeat.store.runs.sql_login import SQL, SqlLogin
+from tests.sql.sql_schema import ONCE, Shop
 from tests.sql.test_hostile import quoted
 
 # Texts, errors and results that somebody might choke on, and what is told of them.

@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from evenbeat.control.jobs import Jobs
-from evenbeat.core.model import ErrorClass, RunState, State
-from evenbeat.core.registry import Registry
-from evenbeat.store.sql_login import SqlLogin, url_as
-from tests.sql.shop import Shop
+from evenbeat.control.jobs.jobs import Jobs
+from evenbeat.core.jobs.model import ErrorClass, RunState, State
+from evenbeat.core.runs.registry import Registry
+from evenbeat.store.runs.sql_login import SqlLogin, url_as
+from tests.sql.sql_schema import Shop
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.databases import Clock
 from tests.support.processes import Process

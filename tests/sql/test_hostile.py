@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from evenbeat import store
-from evenbeat.core.model import RunState
-from tests.sql.shop import Shop
+from evenbeat.core.jobs.model import RunState
+from tests.sql.sql_schema import Shop
 
 WHO = "return to_jsonb(array[session_user::text, current_user::text]);"
 

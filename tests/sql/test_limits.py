@@ -5,9 +5,9 @@ from typing import Any
 
 import asyncpg
 
-from evenbeat.core.groups import Group
-from evenbeat.core.model import ErrorClass, RunState, State
-from tests.sql.shop import Shop
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.model import ErrorClass, RunState, State
+from tests.sql.sql_schema import Shop
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 

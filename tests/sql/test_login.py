@@ -15,13 +15,13 @@ from pydantic import SecretStr
 
 from evenbeat.config import Settings
 from evenbeat.core.errors import NotPermitted, StoreUnavailable
-from evenbeat.core.model import RunState
+from evenbeat.core.jobs.model import RunState
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store import migrate
-from evenbeat.store.database import Database
-from evenbeat.store.sql_login import SQL, SqlLogin, url_as
-from tests.sql.shop import ONCE, Shop
+from evenbeat.store.database import migrations
+from evenbeat.store.database.pool import Database
+from evenbeat.store.runs.sql_login import SQL, SqlLogin, url_as
+from tests.sql.sql_schema import ONCE, Shop
 from tests.support import databases
 
 PASSWORD = "a password of these tests"
@@ -73,7 +73,7 @@ async def house(postgres: EmbeddedServer, settings: Settings) -> AsyncIterator[H
         await admin.execute(f"create role {role} login password '{PASSWORD}'")
     await admin.execute(f"alter database {name} owner to {owner}")
     url = url_as(postgres.url(name), owner, PASSWORD)
-    await migrate.migrate(url)
+    await migrations.migrate(url)
     database = Database(url)
     await database.open()
     shop = Shop(database, settings.model_copy(update={"clock": "database"}))

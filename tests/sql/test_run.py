@@ -1,7 +1,7 @@
 """SQL functions as jobs: what they do, what they say, and what becomes of their runs."""
 
-from evenbeat.core.model import ErrorClass, RunState, State
-from tests.sql.shop import ONCE, Shop
+from evenbeat.core.jobs.model import ErrorClass, RunState, State
+from tests.sql.sql_schema import ONCE, Shop
 from tests.support.databases import Clock
 
 

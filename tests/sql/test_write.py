@@ -6,14 +6,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from evenbeat.control.jobs import Jobs
+from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.model import Definition, RunState
-from evenbeat.core.registry import Registry
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.jobs.model import Definition, RunState
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
 from evenbeat.handlers.sql_function import SqlFunction
-from tests.sql.shop import ONCE, Shop
+from tests.sql.sql_schema import ONCE, Shop
 
 FUNCTIONS = """
     create function shop.good() returns jsonb language sql as 'select null::jsonb';

@@ -1,6 +1,6 @@
 import pytest
 
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 from tests.store.given import Shop, open_shop
 
 

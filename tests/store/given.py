@@ -7,20 +7,24 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from evenbeat.control.preparation import resolved_group
-from evenbeat.core.ids import new_job_uid
-from evenbeat.core.model import Claimed, Definition, Job, Policy, State
-from evenbeat.core.outcome import Done, Failed, Outcome
-from evenbeat.core.planning import Plan
-from evenbeat.core.schedules import parse
-from evenbeat.core.settle import settle
-from evenbeat.core.timetable import Timetable
-from evenbeat.store import clock, groups, jobs, leases, newborns, nodes
-from evenbeat.store.database import Database, Session
-from evenbeat.store.definitions import json_text
-from evenbeat.store.jobs import Definitions
-from evenbeat.store.leases import Broken, Settled, Written
-from evenbeat.store.newborns import Newborn
+from evenbeat.control.jobs.validation import resolved_group
+from evenbeat.core.jobs.ids import new_job_uid
+from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State
+from evenbeat.core.jobs.planning import Plan
+from evenbeat.core.runs.outcome import Done, Failed, Outcome
+from evenbeat.core.runs.settle import settle
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.jobs import groups, job_inserts, jobs
+from evenbeat.store.jobs.definitions import json_text
+from evenbeat.store.jobs.job_inserts import Newborn
+from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.ops import nodes
+from evenbeat.store.runs import completions, leases
+from evenbeat.store.runs.completions import Settled, Written
+from evenbeat.store.runs.leases import Broken
 
 LEASE = timedelta(minutes=5)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -88,7 +92,7 @@ class Shop:
 
     async def write(self, *claimed: Claimed, outcome: Outcome = DONE) -> Written:
         now = await clock.now(self.database)
-        return await leases.complete(
+        return await completions.complete(
             self.database,
             [Settled(each, settle(each, outcome, now), timedelta(seconds=2)) for each in claimed],
         )
@@ -124,7 +128,7 @@ async def insert(
         uid, written, Plan(written.timetable, first_beat, state), json_text(written.payload), group
     )
     ids = {group.key: group_id} if group and group_id is not None else {}
-    return (await newborns.insert(session, [newborn], group_ids=ids)).count == 1
+    return (await job_inserts.insert(session, [newborn], group_ids=ids)).count == 1
 
 
 async def open_shop(database: Database) -> Shop:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from evenbeat.control.jobs import Jobs
+from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.model import Definition
-from evenbeat.core.registry import Registry
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
-from evenbeat.store.database import Database
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database.pool import Database
 from tests.support.processes import Process
 
 ENDED = re.compile(r"Job completed successfully.*?execution_number=(\d+).*?job_id=(\S+)")

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from evenbeat.store import clock as clocks
-from evenbeat.store.database import Database
+from evenbeat.store.database import clock as clocks
+from evenbeat.store.database.pool import Database
 
 # Faster by two orders than TRUNCATE, and by three than a new database for every test.
 EMPTY = """

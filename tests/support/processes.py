@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 
-from tests.support.nursery import nursery
+from tests.support.forked_processes import nursery
 from tests.support.waiting import eventually
 
 EVENBEAT = Path(sys.executable).with_name("evenbeat")

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2 as httpx
 
 from evenbeat.config import load
-from evenbeat.control.signing import make_token
-from evenbeat.core.access import Role
+from evenbeat.control.ops.token_signing import make_token
+from evenbeat.core.ops.access import Role
 from tests.support.processes import Process
 
 SECRET = "a secret that only these tests know, long enough"

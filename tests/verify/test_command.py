@@ -11,15 +11,15 @@ import pytest
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
-from evenbeat.control.verify import ALL_RULES
-from evenbeat.core.groups import Group
-from evenbeat.core.handler import RunContext
-from evenbeat.core.model import Definition, Policy
-from evenbeat.core.outcome import Done, Failed, Outcome, Snoozed
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.control.ops.verify import ALL_RULES
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.model import Definition, Policy
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done, Failed, Outcome, Snoozed
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database import Database
+from evenbeat.store.database.pool import Database
 from tests.support import databases
 from tests.support.databases import Clock
 from tests.support.processes import EVENBEAT

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.control.verify import ALL_RULES, examine, verify
-from evenbeat.store.database import Database
+from evenbeat.control.ops.verify import ALL_RULES, examine, verify
+from evenbeat.store.database.pool import Database
 
 WORLD = Path(__file__).with_name("world.sql").read_text()
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, WEEK_S, Load, instant_of
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 Column = NDArray[np.int64]
 Mix = dict[int, float]

@@ -10,9 +10,9 @@ from bench.support.balance import fleets
 from bench.support.server import fresh, server
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.model import Definition
-from evenbeat.core.schedules import parse
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.timetable import Timetable
 from evenbeat.postgres import EmbeddedServer
 
 SIZES = (1_000, 10_000, 100_000)

@@ -7,32 +7,32 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evenbeat.cli import show
-from evenbeat.cli.options import DataDir
-from evenbeat.cli.verbs import Verb, group_of
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.lazy_commands import Verb, group_of
+from evenbeat.cli.shell.options import DataDir
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
 VERBS = {
-    "status": Verb("status", "status"),
-    "jobs": Verb("jobs"),
-    "runs": Verb("runs"),
-    "explain": Verb("explain", "explain"),
-    "schedule": Verb("schedule", "schedule"),
-    "balance": Verb("balance"),
-    "groups": Verb("groups"),
-    "dlq": Verb("dlq"),
-    "stats": Verb("stats", "stats"),
-    "templates": Verb("templates"),
-    "nodes": Verb("nodes"),
-    "maintenance": Verb("maintenance"),
-    "audit": Verb("audit"),
-    "token": Verb("tokens", "token"),
-    "tokens": Verb("tokens"),
-    "import": Verb("importing"),
-    "doctor": Verb("doctor", "doctor"),
-    "verify": Verb("verify", "verify"),
-    "db": Verb("db"),
+    "status": Verb("ops.status", "status"),
+    "jobs": Verb("jobs.jobs"),
+    "runs": Verb("runs.runs"),
+    "explain": Verb("jobs.explain", "explain"),
+    "schedule": Verb("jobs.schedule", "schedule"),
+    "balance": Verb("balance.balance"),
+    "groups": Verb("jobs.groups"),
+    "dlq": Verb("runs.dlq"),
+    "stats": Verb("ops.stats", "stats"),
+    "templates": Verb("jobs.templates"),
+    "nodes": Verb("ops.nodes"),
+    "maintenance": Verb("ops.maintenance"),
+    "audit": Verb("ops.audit"),
+    "token": Verb("ops.tokens", "token"),
+    "tokens": Verb("ops.tokens"),
+    "import": Verb("jobs.imports"),
+    "doctor": Verb("ops.doctor", "doctor"),
+    "verify": Verb("ops.verify", "verify"),
+    "db": Verb("ops.db"),
 }
 
 app = typer.Typer(
@@ -106,15 +106,15 @@ def worker(data_dir: DataDir = None, concurrency: Concurrency = None) -> None:
 
 def run(settings: Settings, *parts: str) -> None:
     # Loaded here: the faces take half a second, and the other commands need none of them.
-    from evenbeat.cli import service
+    from evenbeat.cli.ops import service
 
     service.run(settings, parts)
 
 
 @app.command()
-def config(output: show.Output = show.Format.TABLE) -> None:
+def config(output: printing.Output = printing.Format.TABLE) -> None:
     """Show every setting, its value, and where the value comes from.
 
     Example: evenbeat config
     """
-    show.settings(load(), output)
+    printing.settings(load(), output)

@@ -12,9 +12,9 @@ from typing import Any
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import log
-from evenbeat.store import clock
-from evenbeat.store.database import Session, connect
-from evenbeat.store.route import Route
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Session, connect
+from evenbeat.store.database.route import Route
 
 # A connection that only listens never learns by itself that the network was cut.
 ASK_EVERY = 10.0

@@ -9,32 +9,32 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from evenbeat.config import Settings
-from evenbeat.core.durations import format_duration
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.handler import RunContext
-from evenbeat.core.model import Claimed
-from evenbeat.core.outcome import Failed
-from evenbeat.core.registry import Registry
-from evenbeat.engine import runner
+from evenbeat.core.jobs.model import Claimed
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Failed
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.durations import format_duration
 from evenbeat.engine.bell import listen
-from evenbeat.engine.claimer import LARGEST_CLAIM, Claimer, Room
-from evenbeat.engine.janitor import Janitor
-from evenbeat.engine.keeper import Keeper
-from evenbeat.engine.planner import Planner
-from evenbeat.engine.reaper import Reaper
-from evenbeat.engine.recorder import Ended, Recorder
-from evenbeat.engine.scribe import Scribe
-from evenbeat.engine.toolbox import NodeToolbox
-from evenbeat.engine.underway import NODE_STOPS, UNWANTED, Underway
-from evenbeat.engine.usher import Usher
-from evenbeat.engine.warden import Warden
+from evenbeat.engine.jobs.group_gate import Usher
+from evenbeat.engine.jobs.planner import Planner
+from evenbeat.engine.ops.janitor import Janitor
+from evenbeat.engine.ops.lease_keeper import Keeper
+from evenbeat.engine.runs import runner
+from evenbeat.engine.runs.active_run import NODE_STOPS, UNWANTED, Underway
+from evenbeat.engine.runs.claimer import LARGEST_CLAIM, Claimer, Room
+from evenbeat.engine.runs.handler_services import NodeToolbox
+from evenbeat.engine.runs.reaper import Reaper
+from evenbeat.engine.runs.recorder import Ended, Recorder
+from evenbeat.engine.runs.run_log_writer import Scribe
+from evenbeat.engine.runs.run_watch import Warden
 from evenbeat.observe import failpoint, log, traces
 from evenbeat.observe.metrics import Metrics
 from evenbeat.placement.placement import Placement
-from evenbeat.store import nodes
-from evenbeat.store.database import Database
-from evenbeat.store.leases import Broken, Held
-from evenbeat.store.nodes import Lane
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import nodes
+from evenbeat.store.ops.nodes import Lane
+from evenbeat.store.runs.leases import Broken, Held
 
 BACK_OFF = 1.0
 # Writing the last ends takes a moment even where runs are given none to finish.

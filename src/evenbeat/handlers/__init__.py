@@ -1,15 +1,15 @@
 """The built-in handlers, one file per kind."""
 
 from evenbeat.config import Settings
-from evenbeat.core.handler import Handler
-from evenbeat.core.registry import Registry
-from evenbeat.handlers.addresses import Addresses
+from evenbeat.core.runs.handler import Handler
+from evenbeat.core.runs.registry import Registry
 from evenbeat.handlers.crawl import Crawl
 from evenbeat.handlers.echo import Echo
 from evenbeat.handlers.function import Function
-from evenbeat.handlers.http import Http
-from evenbeat.handlers.outbound import Outbound
-from evenbeat.handlers.program import Program
+from evenbeat.handlers.http.addresses import Addresses
+from evenbeat.handlers.http.handler import Http
+from evenbeat.handlers.http.outbound import Outbound
+from evenbeat.handlers.program.handler import Program
 from evenbeat.handlers.sql_function import SqlFunction
 
 

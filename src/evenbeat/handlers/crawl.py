@@ -3,7 +3,7 @@
 from typing import Any
 
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.handlers.http_payload import fields_of, read_url
+from evenbeat.handlers.http.http_payload import fields_of, read_url
 
 TEXTS = ("source_id", "source_name")
 FIELDS = ("url", *TEXTS, "metadata")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import Done, Outcome
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done, Outcome
 
 
 class Echo:

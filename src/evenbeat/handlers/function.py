@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.secrets import check_references, holds_reference
-from evenbeat.handlers.typed import shape_of
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
+from evenbeat.core.runs.secrets import check_references, holds_reference
+from evenbeat.handlers.typed_payloads import shape_of
 
 CONTEXT = "context"
 OUTCOMES = get_args(Outcome)

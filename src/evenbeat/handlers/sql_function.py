@@ -15,20 +15,21 @@ import asyncpg
 import orjson
 
 from evenbeat.config import Settings
-from evenbeat.core.acceptance import accept_result, storable
 from evenbeat.core.errors import InvalidInput, NotPermitted, StoreUnavailable
-from evenbeat.core.handler import RunContext
-from evenbeat.core.model import ErrorClass
-from evenbeat.core.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.run_log import Level
-from evenbeat.core.secrets import Secrets, check_references
-from evenbeat.core.settle import Recorded, settle
+from evenbeat.core.jobs.model import ErrorClass
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
+from evenbeat.core.runs.outcome_checks import accept_result, storable
+from evenbeat.core.runs.run_log import Level
+from evenbeat.core.runs.secrets import Secrets, check_references
+from evenbeat.core.runs.settle import Recorded, settle
 from evenbeat.observe import failpoint, log
-from evenbeat.store import sql_functions
-from evenbeat.store.clock import Watch
-from evenbeat.store.database import Database
-from evenbeat.store.leases import Settled
-from evenbeat.store.sql_login import SqlLogin
+from evenbeat.store.database.clock import Watch
+from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import sql_function_checks
+from evenbeat.store.runs import sql_functions
+from evenbeat.store.runs.completions import Settled
+from evenbeat.store.runs.sql_login import SqlLogin
 
 FIELDS = ("function", "arguments")
 PART = r'(?:[^\W\d][\w$]*|"(?:[^"]|"")+")'
@@ -45,7 +46,7 @@ LONGEST_WRITING = 1.0
 class SqlFunction:
     """Known everywhere; served by nodes, once they have a login for it (`serve`)."""
 
-    kind = sql_functions.KIND
+    kind = sql_function_checks.KIND
 
     def __init__(self) -> None:
         self.most_at_once: int | None = None

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from evenbeat.config import Settings
-from evenbeat.core.defining import ScheduleOptions, define
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.model import DECLARED_IN, Definition
-from evenbeat.core.schedules import Schedule
+from evenbeat.core.jobs.definition import ScheduleOptions, define
+from evenbeat.core.jobs.model import DECLARED_IN, Definition
+from evenbeat.core.time.schedules import Schedule
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Called, Function, name_of
 from evenbeat.handlers.sql_function import SqlFunction
-from evenbeat.handlers.typed import as_json
+from evenbeat.handlers.typed_payloads import as_json
 
 Code = TypeVar("Code", bound=Callable[..., Any])
 

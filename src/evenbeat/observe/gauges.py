@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from evenbeat.core.balance.record import BalanceFigures
-from evenbeat.core.figures import DatabaseFigures, Figures, Lag, RunTotals
-from evenbeat.core.model import State
+from evenbeat.core.jobs.model import State
+from evenbeat.core.ops.figures import DatabaseFigures, Figures, Lag, RunTotals
 
 Label = Callable[[str], str]
 Values = Mapping[tuple[str, ...], float]

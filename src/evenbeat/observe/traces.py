@@ -16,9 +16,9 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from evenbeat.core.model import Claimed, Definition, Job
-from evenbeat.core.outcome import Failed, Outcome
-from evenbeat.core.settle import Recorded
+from evenbeat.core.jobs.model import Claimed, Definition, Job
+from evenbeat.core.runs.outcome import Failed, Outcome
+from evenbeat.core.runs.settle import Recorded
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXTRA = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")

@@ -11,9 +11,9 @@ from evenbeat.core.balance.model import Load, Move, seconds_of
 from evenbeat.core.balance.place import place
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict, InvalidInput
-from evenbeat.core.schedules.every import Every
-from evenbeat.core.timetable import Timetable
-from evenbeat.store.placements import Placing, Standing
+from evenbeat.core.time.schedules.every import Every
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.balance.load_map import Placing, Standing
 
 SECOND = timedelta(seconds=1)
 

@@ -13,14 +13,15 @@ from evenbeat.core.balance.footprint import Footprint
 from evenbeat.core.balance.model import SLOT_S, Move, seconds_of, slot_of
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict
-from evenbeat.core.schedules.clockwork.instants import format_instant
+from evenbeat.core.time.schedules.clockwork.instants import format_instant
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
 from evenbeat.placement.choice import Placed, carry_out_all, choose, undo
-from evenbeat.placement.kept import KeptRing, start_of
-from evenbeat.store import clock, placements
-from evenbeat.store.database import Database, Session
-from evenbeat.store.placements import Look, Mapped, Placing, Standing
+from evenbeat.placement.ring_cache import KeptRing, start_of
+from evenbeat.store.balance import load_map
+from evenbeat.store.balance.load_map import Look, Mapped, Placing, Standing
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database, Session
 
 ON, OBSERVE, OFF = "on", "observe", "off"
 # In one transaction: half a second in which nobody else places.
@@ -88,7 +89,7 @@ class Placement:
     async def place_waiting(self) -> int:
         """Put right whatever the map has wrong, wherever it came from; says how much was."""
         total, after = 0, 0
-        if not self.is_kept or not await placements.is_any_unplaced(self._database):
+        if not self.is_kept or not await load_map.is_any_unplaced(self._database):
             return total
         while True:
             async with self._turn:
@@ -108,14 +109,14 @@ class Placement:
             return ring
         async with self._turn, self._trusting():
             await self._kept.load(self._database, now)
-            changes = await placements.changes(self._database, self._kept.seen)
+            changes = await load_map.changes(self._database, self._kept.seen)
             ring = self._kept.caught_up(changes, now)
             return (ring or await self._kept.read_anew(self._database, now)).copy()
 
     async def candidates(self, group: str | None = None) -> list[Mapped]:
         """Every job of the map, or of one group, as a rebalance sees it."""
         start_s = start_of(await self._watch.now())
-        return await placements.candidates(
+        return await load_map.candidates(
             self._database, start_s=start_s, group=group, is_mapped=self.is_kept
         )
 
@@ -128,7 +129,7 @@ class Placement:
     ) -> None:
         """Write a whole plan in this transaction, which is the caller's; Conflict, and nothing of
         it may stay, if a job has changed since. `expected` are footprints by job, as they were."""
-        await placements.lock(session)
+        await load_map.lock(session)
         # By pieces: a statement may not take long, and what is read is not old when it is written.
         ordered = sorted(moves, key=lambda move: move.job)
         for start in range(0, len(ordered), CHUNK):
@@ -142,16 +143,16 @@ class Placement:
         expected: Mapping[int, Footprint] | None,
     ) -> None:
         now = await clock.now(session)
-        found = await placements.standing_of(session, [move.job for move in moves])
+        found = await load_map.standing_of(session, [move.job for move in moves])
         # A tenth of a second, in which others have their turn.
         placings = await asyncio.to_thread(carry_out_all, found, moves, now, expected=expected)
-        written = await placements.write(session, placings)
+        written = await load_map.write(session, placings)
         if len(written.job_ids) != len(placings):
             raise Conflict("jobs of the plan are changing at this moment; try again")
 
     async def _place(self, uids: Sequence[UUID]) -> None:
         async def find(session: Session, seen: int) -> Look | None:
-            return await placements.unplaced_of(session, seen, uids)
+            return await load_map.unplaced_of(session, seen, uids)
 
         done = await self._transact(find, is_quick=len(uids) <= FEW)
         self._answers |= {each.uid: each for each in done.placed}
@@ -165,7 +166,7 @@ class Placement:
             done = await self._put_right(self._database, find) if is_quick else None
             if done is None:
                 async with self._database.transaction() as session:
-                    await placements.lock(session)
+                    await load_map.lock(session)
                     done = await self._put_right_locked(session, find)
                     failpoint.reach("before_placement_commit")
         if done.jobs:
@@ -195,7 +196,7 @@ class Placement:
         assert done is not None  # noqa: S101 - who has the lock is not refused
         gone = [job.job_id for job in look.jobs if job.version is None]
         if gone:
-            await placements.forget(session, gone)
+            await load_map.forget(session, gone)
         return done
 
     async def _write(
@@ -208,7 +209,7 @@ class Placement:
         placings = deciding() if len(there) == 1 else await asyncio.to_thread(deciding)
         first_at = min((each.next_beat_at for each in placings if each.next_beat_at), default=None)
         is_soon = first_at is not None and first_at < look.at + clock.SOON
-        written = await placements.write(session, placings, seen=seen, wakes=is_soon)
+        written = await load_map.write(session, placings, seen=seen, wakes=is_soon)
         self._kept.has_seen(written.seq)
         for each in placings:
             if each.job.job_id not in written.job_ids:
@@ -242,7 +243,7 @@ class Placement:
 
 def _after(after: int) -> Find:
     async def find(session: Session, seen: int) -> Look | None:
-        return await placements.unplaced(session, seen, after=after, limit=CHUNK)
+        return await load_map.unplaced(session, seen, after=after, limit=CHUNK)
 
     return find
 

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.model import Run
-from evenbeat.core.schedules.clockwork.instants import check_instant
-from evenbeat.store import clock as clocks
-from evenbeat.store.database import Database
+from evenbeat.core.jobs.model import Run
+from evenbeat.core.time.schedules.clockwork.instants import check_instant
+from evenbeat.store.database import clock as clocks
+from evenbeat.store.database.pool import Database
 from evenbeat.testing.inline import MOST_RUNS, InlineNode
 
 SMALLEST_STEP = timedelta(microseconds=1)

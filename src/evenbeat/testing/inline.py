@@ -5,17 +5,19 @@ import secrets
 from datetime import timedelta
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.model import Run
-from evenbeat.core.outcome import Failed
-from evenbeat.engine.recorder import Ended, Recorder
-from evenbeat.engine.scribe import Scribe
-from evenbeat.engine.toolbox import NodeToolbox
-from evenbeat.engine.underway import Underway
-from evenbeat.engine.usher import Usher
+from evenbeat.core.jobs.model import Run
+from evenbeat.core.runs.outcome import Failed
+from evenbeat.engine.jobs.group_gate import Usher
+from evenbeat.engine.runs.active_run import Underway
+from evenbeat.engine.runs.handler_services import NodeToolbox
+from evenbeat.engine.runs.recorder import Ended, Recorder
+from evenbeat.engine.runs.run_log_writer import Scribe
 from evenbeat.observe.metrics import Metrics
-from evenbeat.store import groups, leases, nodes, runs
-from evenbeat.store.jobs import Definitions
-from evenbeat.store.leases import Broken, Held
+from evenbeat.store.jobs import groups
+from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.ops import nodes
+from evenbeat.store.runs import leases, runs
+from evenbeat.store.runs.leases import Broken, Held
 
 NAME = "inline"
 # Renewed before every use. Long, for those who step through their handler with a debugger.

@@ -8,9 +8,9 @@ from typing import Any, Self, cast
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core.filters import Filter
-from evenbeat.core.model import Job, Run
-from evenbeat.store import clock as clocks
+from evenbeat.core.jobs.filters import Filter
+from evenbeat.core.jobs.model import Job, Run
+from evenbeat.store.database import clock as clocks
 from evenbeat.sync import Portal, Waiting
 from evenbeat.testing.clock import Clock
 from evenbeat.testing.inline import InlineNode

@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.defining import define
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.handler import RunContext
-from evenbeat.core.ids import new_job_uid
-from evenbeat.core.model import Cause, Claimed, OpenRun
-from evenbeat.core.outcome import Outcome
-from evenbeat.core.settle import Recorded
-from evenbeat.engine import runner
-from evenbeat.engine.toolbox import NodeToolbox
+from evenbeat.core.jobs.definition import define
+from evenbeat.core.jobs.ids import new_job_uid
+from evenbeat.core.jobs.model import Cause, Claimed, OpenRun
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Outcome
+from evenbeat.core.runs.settle import Recorded
+from evenbeat.engine.runs import runner
+from evenbeat.engine.runs.handler_services import NodeToolbox
 
 # None of a test's functions is told to stop.
 NO_LINGERING = 1

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.postgres.database import copy_database, create_database, drop_database
-from evenbeat.store import clock, migrate
-from evenbeat.store.database import Database
+from evenbeat.store.database import clock, migrations
+from evenbeat.store.database.pool import Database
 
 
 class TestServer:
@@ -57,7 +57,7 @@ class TestServer:
 
     async def _furnish(self) -> None:
         url = self._at(self._name)
-        await migrate.migrate(url)
+        await migrations.migrate(url)
         database = Database(url)
         await database.open()
         try:

@@ -8,12 +8,12 @@ from fastapi import Depends, Request
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import is_loopback
-from evenbeat.core.access import Role
 from evenbeat.core.errors import NotPermitted, NotSignedIn
-from evenbeat.web.envelope import request_id_of
-from evenbeat.web.person import Person
-from evenbeat.web.rates import Rates, neighbourhood
-from evenbeat.web.tokens import Reader
+from evenbeat.core.ops.access import Role
+from evenbeat.web.caller import Person
+from evenbeat.web.middleware import request_id_of
+from evenbeat.web.rate_limits import Rates, neighbourhood
+from evenbeat.web.token_checks import Reader
 
 # Of good tokens there are many requests, of bad ones a person makes a few.
 STRANGERS_SHARE = 0.1

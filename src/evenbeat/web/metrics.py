@@ -10,7 +10,7 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import gauges
 from evenbeat.web.auth import needs
 from evenbeat.web.probes import App
-from evenbeat.web.tokens import Role
+from evenbeat.web.token_checks import Role
 
 # Prometheus gives up after ten seconds, and then it has not even what this process counted.
 PATIENCE = 2.0

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from evenbeat.app import Evenbeat
 from evenbeat.core.balance.record import BalanceFigures
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.figures import Lag
+from evenbeat.core.ops.figures import Lag
 from evenbeat.web.auth import open_to_all
 
 router = APIRouter(tags=["probes"], dependencies=[open_to_all()])

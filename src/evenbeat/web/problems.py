@@ -26,7 +26,7 @@ from evenbeat.core.errors import (
     TooManyRequests,
 )
 from evenbeat.observe import log
-from evenbeat.web.envelope import headers_for, request_id_of
+from evenbeat.web.middleware import headers_for, request_id_of
 
 # The first that fits: a kind of error comes before what it is a kind of.
 STATUS: dict[type[EvenbeatError], int] = {

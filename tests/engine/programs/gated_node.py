@@ -6,8 +6,8 @@ import signal
 from typing import Any
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import Done
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done
 
 
 class Gated:

@@ -6,8 +6,8 @@ from typing import Any
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import Done, Failed, Outcome
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done, Failed, Outcome
 from evenbeat.observe import log, traces
 
 

@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.model import Definition
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.time.timetable import Timetable
 
 INTERVALS = ("30m", "1h", "2h")
 

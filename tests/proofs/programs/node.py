@@ -17,11 +17,13 @@ from typing import Any
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core import settle
-from evenbeat.core.handler import RunContext
-from evenbeat.core.outcome import Done
+from evenbeat.core.runs import settle
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done
 from evenbeat.observe import log
-from evenbeat.store import clock, leases, nodes
+from evenbeat.store.database import clock
+from evenbeat.store.ops import nodes
+from evenbeat.store.runs import completions, leases
 
 
 class Effect:
@@ -61,7 +63,7 @@ def change(statements: dict[str, Any], name: str, old: str, new: str) -> None:
 
 def without_token_guard() -> None:
     """Whoever ends a run writes it, whether it is theirs or not."""
-    change(leases.SQL, "complete", "and p.token = o.token", "and p.token is not null")
+    change(completions.SQL, "complete", "and p.token = o.token", "and p.token is not null")
 
 
 def reap_the_living() -> None:
@@ -91,7 +93,7 @@ def lock_in_any_order() -> None:
     def shuffled(values: Any, **_: Any) -> list[Any]:
         return random.sample(list(values), len(list(values)))
 
-    leases.sorted = shuffled  # type: ignore[attr-defined]
+    completions.sorted = shuffled  # type: ignore[attr-defined]
 
 
 def skip_without_a_row() -> None:

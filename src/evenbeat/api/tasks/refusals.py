@@ -8,8 +8,8 @@ from fastapi.exceptions import RequestValidationError
 
 from evenbeat.api.tasks.wire import FIELDS, SENTENCES
 from evenbeat.core.errors import FieldError, InvalidInput, NotFound, UnknownKind
-from evenbeat.web.direct import Direct
-from evenbeat.web.once import Handler, Once
+from evenbeat.web.fast_route import Direct
+from evenbeat.web.idempotency import Handler, Once
 from evenbeat.web.problems import MOST_ERRORS, field_error, problem
 
 INVALID = "Request has invalid fields"

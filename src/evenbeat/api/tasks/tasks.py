@@ -22,12 +22,12 @@ from evenbeat.api.tasks.wire import (
     task_of,
 )
 from evenbeat.app import Evenbeat
-from evenbeat.core.access import Role
 from evenbeat.core.errors import Conflict
-from evenbeat.core.filters import Filter
-from evenbeat.core.lifecycle import Action
+from evenbeat.core.jobs.filters import Filter
+from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs, signed_in
-from evenbeat.web.bodies import read_object
+from evenbeat.web.json_bodies import read_object
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]

@@ -11,13 +11,22 @@ from uuid import UUID
 import orjson
 from pydantic import BaseModel, Field
 
-from evenbeat.core.backoff import Linear
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.core.model import Cause, Definition, ErrorClass, Job, Policy, Run, RunState, State
-from evenbeat.core.payload import check_json
-from evenbeat.core.schedules.clockwork.instants import check_instant, read_datetime
-from evenbeat.core.schedules.once import Once
-from evenbeat.core.timetable import Timetable
+from evenbeat.core.jobs.backoff import Linear
+from evenbeat.core.jobs.model import (
+    Cause,
+    Definition,
+    ErrorClass,
+    Job,
+    Policy,
+    Run,
+    RunState,
+    State,
+)
+from evenbeat.core.jobs.payload import check_json
+from evenbeat.core.time.schedules.clockwork.instants import check_instant, read_datetime
+from evenbeat.core.time.schedules.once import Once
+from evenbeat.core.time.timetable import Timetable
 
 LONGEST_PAYLOAD = 5000
 DEFAULT_ATTEMPTS, MOST_ATTEMPTS = 3, 5

@@ -14,7 +14,7 @@ from evenbeat.core.balance.place import place, placement_of
 from evenbeat.core.balance.relief import lower_peak, reach_level
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.balance.score import measure
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 
 def place_all(ring: LoadRing, loads: Iterable[Load], now: datetime) -> list[Placement]:

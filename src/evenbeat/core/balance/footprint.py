@@ -5,9 +5,9 @@ from datetime import timedelta
 from functools import lru_cache
 
 from evenbeat.core.balance.model import UNKNOWN_COST_S, WEEK_S, Load, instant_of, seconds_of
-from evenbeat.core.schedules.clockwork.instants import RESOLUTION
-from evenbeat.core.schedules.every import Every
-from evenbeat.core.timetable import MAX_BEATS, Timetable
+from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.time.schedules.every import Every
+from evenbeat.core.time.timetable import MAX_BEATS, Timetable
 
 _SECOND = timedelta(seconds=1)
 

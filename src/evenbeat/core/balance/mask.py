@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.core.balance.model import DAY_S, MINUTE_S, WEEK_MINUTES, WEEK_S, instant_of
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 Mask = NDArray[np.bool_]
 _MINUTE = timedelta(seconds=MINUTE_S)

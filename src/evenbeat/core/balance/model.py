@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.schedules.clockwork.instants import EPOCH, as_utc
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.instants import EPOCH, as_utc
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 MINUTE_S = 60
 SLOT_S = 900

@@ -36,7 +36,7 @@ from evenbeat.core.balance.model import (
 from evenbeat.core.balance.opening import Opening
 from evenbeat.core.balance.pressure import minute_pressure, slot_pressure
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 # What the minutes count beside the slots. Chosen by `./dev bench balance`.
 MINUTE = 0.1

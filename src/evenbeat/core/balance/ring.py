@@ -29,7 +29,7 @@ from evenbeat.core.balance.model import (
     seconds_of,
 )
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.clockwork.window import Window
 
 Counts = NDArray[np.int64]
 

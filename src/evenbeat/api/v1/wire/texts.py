@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.payload import check_text
+from evenbeat.core.jobs.payload import check_text
 
 
 def storable(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Routes about the balance of the load."""

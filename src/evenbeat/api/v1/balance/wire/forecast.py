@@ -1,0 +1,124 @@
+"""The forecast as clients see it, and the jobs that they wonder about."""
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evenbeat.api.v1.jobs.wire.job_in import TEXT_OR_OBJECT, TEXT_OR_SECONDS
+from evenbeat.api.v1.wire.texts import Name
+from evenbeat.control.balance.balance import EXPECTED, Added, Forecast
+from evenbeat.core.balance.model import MINUTE_S, SLOT_S, Outlook
+from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.time.durations import parse_duration
+from evenbeat.core.time.timetable import Timetable
+
+MOST_WORKERS = 1_000_000
+MOST_ADDED = 10_000
+MOST_KINDS_OF_JOBS = 100
+DIGITS = 3
+
+
+class AddedIn(BaseModel):
+    """Jobs that are not there yet: so many of one schedule, each run so long."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    schedule: Annotated[Any, TEXT_OR_OBJECT]
+    window: Annotated[Any, TEXT_OR_OBJECT] = None
+    count: Annotated[int, Field(ge=1, le=MOST_ADDED)] = 1
+    expected_duration: Annotated[Any, TEXT_OR_SECONDS] = Field(
+        None, description="of one run, as in 20s; a second where nothing is said"
+    )
+
+    def to_core(self) -> Added:
+        timetable = Timetable.from_object({"schedule": self.schedule, "window": self.window})
+        if self.expected_duration is None:
+            return Added(timetable, self.count)
+        expected = parse_duration(self.expected_duration, "expected_duration", EXPECTED)
+        return Added(timetable, self.count, expected)
+
+
+class ForecastIn(BaseModel):
+    """What if there were these jobs besides, and so many workers?"""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "workers": 20,
+                    "jobs": [{"schedule": "every 30m", "count": 500, "expected_duration": "20s"}],
+                }
+            ]
+        },
+    )
+
+    jobs: Annotated[list[AddedIn], Field(max_length=MOST_KINDS_OF_JOBS)] = Field(
+        default_factory=list[AddedIn]
+    )
+    workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | None = None
+    group: Name | None = None
+
+    def to_core(self) -> list[Added]:
+        added: list[Added] = []
+        for i, each in enumerate(self.jobs):
+            try:
+                added.append(each.to_core())
+            except InvalidInput as error:
+                errors = [
+                    FieldError(f"jobs[{i}].{fault.field}", fault.message) for fault in error.errors
+                ]
+                raise InvalidInput(errors[0].field, errors[0].message, more=errors[1:]) from None
+        if sum(each.count for each in added) > MOST_ADDED:
+            raise InvalidInput("jobs", f"must be {MOST_ADDED} at most, all counts together")
+        return added
+
+
+class SlotOut(BaseModel):
+    """A quarter of an hour: runs that start in it, and runs at once, on average and at most."""
+
+    starts_at: datetime
+    runs: int
+    concurrency: float
+    peak_concurrency: float
+    waiting_seconds: float
+
+    @classmethod
+    def from_core(cls, outlook: Outlook) -> Self:
+        return cls(
+            starts_at=outlook.starts_at,
+            runs=outlook.runs,
+            concurrency=round(outlook.concurrency, DIGITS),
+            peak_concurrency=round(outlook.peak_concurrency, DIGITS),
+            waiting_seconds=outlook.waiting.total_seconds(),
+        )
+
+
+class ForecastOut(BaseModel):
+    """The coming week, slot by slot, and the worst of it."""
+
+    slot_minutes: int = SLOT_S // MINUTE_S
+    group: str | None
+    workers: int | None
+    total_jobs: int
+    added_jobs: int
+    peak_runs: int
+    peak_concurrency: float
+    longest_wait_seconds: float
+    slots: list[SlotOut]
+
+    @classmethod
+    def from_core(cls, found: Forecast) -> Self:
+        slots = [SlotOut.from_core(outlook) for outlook in found.slots]
+        return cls(
+            group=found.group,
+            workers=found.workers,
+            total_jobs=found.job_count,
+            added_jobs=found.added_count,
+            peak_runs=max(slot.runs for slot in slots),
+            peak_concurrency=max(slot.peak_concurrency for slot in slots),
+            longest_wait_seconds=max(slot.waiting_seconds for slot in slots),
+            slots=slots,
+        )

@@ -1,0 +1,73 @@
+"""The routes of groups: who is in them, and what they allow."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import AfterValidator
+
+from evenbeat.api.v1.jobs.wire.group import GroupIn, GroupOut, GroupsOut, MembersOut
+from evenbeat.api.v1.wire.texts import Name
+from evenbeat.core.ops.access import Role
+from evenbeat.web.auth import Caller, needs
+from evenbeat.web.idempotency import Once
+from evenbeat.web.probes import App
+
+VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
+
+
+def decoded(key: str) -> str:
+    """What was no UTF-8 has been replaced on its way here: that is not the key that was meant."""
+    if "\ufffd" in key:
+        raise ValueError("is not UTF-8")
+    return key
+
+
+# A key may have slashes in it.
+Key = Annotated[Name, AfterValidator(decoded), Path()]
+Limit = Annotated[int, Query(ge=1, le=250)]
+Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+
+router = APIRouter(prefix="/api/v1/groups", tags=["groups"], route_class=Once)
+
+
+@router.get("", dependencies=VIEWER)
+async def list_groups(
+    app: App,
+    search: Annotated[Name | None, Query(description="part of a key")] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> GroupsOut:
+    """All groups by key, with how many run and wait in each."""
+    page = await app.groups.page(search=search, limit=limit, offset=offset)
+    return GroupsOut.from_core(page, limit=limit, offset=offset)
+
+
+@router.get("/{key:path}", dependencies=VIEWER)
+async def get_group(key: Key, app: App, limit: Limit = 50, offset: Offset = 0) -> MembersOut:
+    """A group, who has a place in it, and a page of those who wait for one."""
+    members = await app.groups.members(key, limit=limit, offset=offset)
+    return MembersOut.from_core(members, limit=limit, offset=offset)
+
+
+@router.put("/{key:path}", dependencies=OPERATOR, responses={201: {"description": "created"}})
+async def put_group(
+    key: Key, body: GroupIn, app: App, caller: Caller, response: Response
+) -> GroupOut:
+    """Make a group, or change what it allows; whoever fits in now comes in at once."""
+    group = await app.groups.put(body.to_core(key), by=caller.actor)
+    response.status_code = 201 if group.is_new else 200
+    return GroupOut.from_core(await app.groups.occupied(key))
+
+
+@router.post("/{key:path}/pause", dependencies=OPERATOR)
+async def pause_group(key: Key, app: App, caller: Caller) -> GroupOut:
+    """Start nothing more in it; what runs finishes."""
+    await app.groups.pause(key, by=caller.actor)
+    return GroupOut.from_core(await app.groups.occupied(key))
+
+
+@router.post("/{key:path}/resume", dependencies=OPERATOR)
+async def resume_group(key: Key, app: App, caller: Caller) -> GroupOut:
+    """Let jobs in again."""
+    await app.groups.resume(key, by=caller.actor)
+    return GroupOut.from_core(await app.groups.occupied(key))

@@ -1,0 +1,17 @@
+"""The route that says what a schedule will do, before anybody relies on it."""
+
+from fastapi import APIRouter
+
+from evenbeat.api.v1.jobs.wire.schedule import PreviewOut, ScheduleIn
+from evenbeat.core.ops.access import Role
+from evenbeat.core.time.preview import preview
+from evenbeat.web.auth import needs
+from evenbeat.web.probes import App
+
+router = APIRouter(prefix="/api/v1/schedule", tags=["schedules"], dependencies=[needs(Role.VIEWER)])
+
+
+@router.post("/preview")
+async def preview_schedule(body: ScheduleIn, app: App) -> PreviewOut:
+    """A schedule in words, its next beats, and what the next clock change does to it."""
+    return PreviewOut.from_core(preview(body.to_core(), await app.now(), body.count))

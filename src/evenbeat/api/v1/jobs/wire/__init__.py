@@ -1,0 +1,1 @@
+"""Wire models of jobs."""

@@ -1,0 +1,162 @@
+"""Actions on many jobs, and the versions of one: what is asked, and what came of it."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evenbeat.api.v1.jobs.wire.job_out import defined
+from evenbeat.api.v1.jobs.wire.listing import known_states
+from evenbeat.api.v1.wire.texts import Name, Storable
+from evenbeat.control.jobs.actions import MOST_AT_ONCE, Refused, Tally
+from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.jobs.filters import Filter
+from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.store.jobs.actions import Version
+from evenbeat.store.jobs.jobs import Unreadable
+
+Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Switch = Annotated[bool, Field(strict=True)]
+# An edit needs a definition of its own for each.
+ForMany = Literal[
+    "run", "pause", "resume", "retry", "cancel", "release", "enable", "disable", "delete"
+]
+MOST_REFUSED = 100
+
+
+class FilterIn(BaseModel):
+    """Which jobs are meant. What is left out does not matter; at least one thing must be said."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    status: Names | None = None
+    state: Names | None = None
+    kind: Names | None = None
+    group: Names | None = None
+    tag: Name | None = None
+    labels: dict[Name, Storable] | None = None
+    source_id: Name | None = None
+    search: Name | None = None
+    all: Switch = Field(False, description="really every job; goes with nothing else")
+
+    def to_core(self) -> Filter:
+        try:
+            chosen = self._chosen()
+        except InvalidInput as error:
+            first, *more = (FieldError(f"filter.{e.field}", e.message) for e in error.errors)
+            raise InvalidInput(first.field, first.message, more=more) from None
+        if chosen.is_everything != self.all:
+            what = "goes with nothing else" if self.all else "says nothing"
+            raise InvalidInput("filter", f"{what}: name the jobs, or say all: true alone")
+        return chosen
+
+    def _chosen(self) -> Filter:
+        labels = dict(self.labels or {}) | ({} if self.tag is None else {self.tag: ""})
+        return Filter(
+            uids=frozen(self.ids),
+            statuses=known_states(self.status, "status") if self.status else None,
+            states=known_states(self.state, "state") if self.state else None,
+            kinds=frozen(self.kind),
+            groups=frozen(self.group),
+            labels=labels or None,
+            source_id=self.source_id,
+            search=self.search,
+        )
+
+
+class BulkIn(BaseModel):
+    """One action for many jobs."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"action": "pause", "filter": {"kind": ["crawl"], "tag": "news"}, "dry_run": True}
+            ]
+        },
+    )
+
+    action: ForMany
+    filter: FilterIn
+    dry_run: Switch = Field(False, description="say what would be done, and do nothing")
+    skip_refused: Switch = Field(False, description="do it to those that allow it")
+
+
+class RefusedOut(BaseModel):
+    """A job whose state does not allow the action."""
+
+    id: UUID
+    name: str | None
+    error: str
+
+    @classmethod
+    def from_core(cls, refused: Refused) -> Self:
+        return cls(id=refused.uid, name=refused.name, error=str(refused.error))
+
+
+class BulkOut(BaseModel):
+    """What was done, or would be."""
+
+    action: Action
+    dry_run: bool
+    changed: int
+    ids: list[UUID]
+    refused: int
+    refusals: list[RefusedOut]
+
+    @classmethod
+    def from_core(cls, tally: Tally) -> Self:
+        return cls(
+            action=tally.action,
+            dry_run=tally.is_dry_run,
+            changed=len(tally.changed),
+            ids=list(tally.changed),
+            refused=len(tally.refused),
+            refusals=[RefusedOut.from_core(each) for each in tally.refused[:MOST_REFUSED]],
+        )
+
+
+class RestoreIn(BaseModel):
+    """Which version to go back to."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"version": 1}]})
+
+    version: Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+
+
+class VersionOut(BaseModel):
+    """A definition that a job has or had; it was replaced by nobody yet if it is in force."""
+
+    version: int
+    replaced_at: datetime | None
+    replaced_by: str | None
+    definition: dict[str, Any] | None
+    error: str | None
+
+    @classmethod
+    def from_core(cls, version: Version, now: datetime) -> Self:
+        known = version.definition
+        is_readable = not isinstance(known, Unreadable)
+        return cls(
+            version=version.number,
+            replaced_at=version.replaced_at,
+            replaced_by=version.replaced_by,
+            definition=defined(known, now) if is_readable else None,
+            error=None if is_readable else known.error,
+        )
+
+
+class VersionsOut(BaseModel):
+    """Every definition that a job has had, the one in force first."""
+
+    versions: list[VersionOut]
+
+    @classmethod
+    def from_core(cls, versions: list[Version], now: datetime) -> Self:
+        return cls(versions=[VersionOut.from_core(each, now) for each in versions])
+
+
+def frozen(values: list[Any] | None) -> frozenset[Any] | None:
+    return None if values is None else frozenset(values)

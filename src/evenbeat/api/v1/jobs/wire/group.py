@@ -1,0 +1,131 @@
+"""Groups as clients see and change them."""
+
+from datetime import datetime
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evenbeat.api.v1.wire.texts import Storable
+from evenbeat.control.jobs.groups import GroupList, Members
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.jobs.groups import MOST_RUNNING, Group, Rate
+from evenbeat.store.jobs.groups import Member, Occupied
+
+
+class GroupIn(BaseModel):
+    """What a group allows. What is left out is without a limit."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"max_running": 2, "rate": "100/m"}]},
+    )
+
+    max_running: Annotated[int, Field(ge=1, le=MOST_RUNNING)] | None = Field(
+        None, description="how many of its jobs run at once, on all nodes together"
+    )
+    rate: Annotated[Storable, Field(max_length=50)] | None = Field(
+        None, description='how many may start, as in "100/m" or "5/30s"'
+    )
+
+    def to_core(self, key: str) -> Group:
+        try:
+            rate = None if self.rate is None else Rate.parse(self.rate)
+            return Group(key, max_running=self.max_running, rate=rate)
+        except InvalidInput as error:
+            first = error.errors[0]
+            raise InvalidInput(first.field.removeprefix("group."), first.message) from None
+
+
+class GroupOut(BaseModel):
+    """A group: what it allows, how many run in it, and how many wait and since when."""
+
+    key: str
+    max_running: int | None
+    rate: str | None
+    is_paused: bool
+    paused_at: datetime | None
+    running: int
+    waiting: int
+    waiting_since: datetime | None
+    # When its rate lets in the next of those who wait for that.
+    next_start_at: datetime | None
+    created_at: datetime
+    changed_at: datetime
+
+    @classmethod
+    def from_core(cls, occupied: Occupied) -> Self:
+        group = occupied.group
+        return cls(
+            key=group.key,
+            max_running=group.max_running,
+            rate=group.rate and str(group.rate),
+            is_paused=group.paused_at is not None,
+            paused_at=group.paused_at,
+            running=occupied.running,
+            waiting=occupied.waiting,
+            waiting_since=occupied.waiting_since,
+            next_start_at=group.ready_at,
+            created_at=group.created_at,
+            changed_at=group.limits_at,
+        )
+
+
+class GroupsOut(BaseModel):
+    """A page of groups, by key."""
+
+    groups: list[GroupOut]
+    total: int
+    limit: int
+    offset: int
+
+    @classmethod
+    def from_core(cls, page: GroupList, *, limit: int, offset: int) -> Self:
+        groups = [GroupOut.from_core(each) for each in page.groups]
+        return cls(groups=groups, total=page.total, limit=limit, offset=offset)
+
+
+class HolderOut(BaseModel):
+    """A job that runs in the group, since when and where."""
+
+    job_id: UUID
+    name: str | None
+    since: datetime
+    node: str | None
+
+    @classmethod
+    def from_core(cls, member: Member) -> Self:
+        return cls(job_id=member.uid, name=member.name, since=member.since, node=member.node)
+
+
+class WaitingOut(BaseModel):
+    """A job that waits for a place, since it was due."""
+
+    job_id: UUID
+    name: str | None
+    since: datetime
+
+    @classmethod
+    def from_core(cls, member: Member) -> Self:
+        return cls(job_id=member.uid, name=member.name, since=member.since)
+
+
+class MembersOut(BaseModel):
+    """A group, who has a place in it, and a page of those who wait for one, in turn."""
+
+    group: GroupOut
+    holders: list[HolderOut]
+    waiting: list[WaitingOut]
+    limit: int
+    offset: int
+
+    @classmethod
+    def from_core(cls, members: Members, *, limit: int, offset: int) -> Self:
+        return cls(
+            group=GroupOut.from_core(members.occupied),
+            holders=[HolderOut.from_core(each) for each in members.holders],
+            waiting=[WaitingOut.from_core(each) for each in members.waiting],
+            limit=limit,
+            offset=offset,
+        )

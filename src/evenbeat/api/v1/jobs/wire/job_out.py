@@ -1,0 +1,329 @@
+"""Jobs as clients see them, in both vocabularies."""
+
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from evenbeat.api.v1.jobs.wire import interval_words
+from evenbeat.api.v1.jobs.wire.job_in import CRAWL
+from evenbeat.control.jobs.adding import Batch
+from evenbeat.core.jobs import actions
+from evenbeat.core.jobs.backoff import Backoff, Exponential, Fixed, Linear
+from evenbeat.core.jobs.model import Definition, Job, Pulse, State
+from evenbeat.core.ops.statistics import Condition, Health
+from evenbeat.core.time.durations import describe_duration
+
+BEATS_SHOWN = 5
+# Their clients know seven states and disabled; a job that waits for its group is waiting.
+THEIR_STATUS = {State.BLOCKED: State.SCHEDULED}
+
+
+class LeaseOut(BaseModel):
+    """Who has the job in hand, and since when."""
+
+    node: str | None
+    since: datetime | None
+
+
+class LimitsOut(BaseModel):
+    """What the job itself asks of its group; the group's own limits are the group's."""
+
+    job_limit: int | None
+
+
+class JobOut(BaseModel):
+    """A job as it is now."""
+
+    id: UUID
+    name: str | None
+    kind: str
+    payload: Any
+    status: State
+    state: State
+    schedule: dict[str, Any]
+    schedule_text: str
+    effective_period: str | None
+    starts_at: datetime | None
+    ends_at: datetime | None
+    max_runs: int | None
+    window: dict[str, Any] | None
+    within: float | None
+    prefers: dict[str, Any] | None
+    balance: bool
+    phase: float | None
+    next_run_at: datetime | None
+    next_beat_at: datetime | None
+    next_retry_at: datetime | None
+    timeout: float
+    priority: int
+    group: str | None
+    limits: LimitsOut | None
+    labels: dict[str, str]
+    tags: list[str]
+    runs_on: list[str]
+    max_attempts: int
+    backoff: dict[str, Any]
+    retry_rules: list[dict[str, Any]]
+    catch_up: str
+    catch_up_cap: int
+    start_deadline: float | None
+    after_failure: str
+    pause_after_failures: int | None
+    completed_count: int
+    failed_count: int
+    failure_streak: int
+    lease: LeaseOut | None
+    type: str
+    url: str | None
+    source_id: str | None
+    source_name: str | None
+    metadata: dict[str, Any]
+    interval_minutes: int | None
+    interval_type: str | None
+    schedule_time: str | None
+    schedule_enabled: bool
+    is_paused: bool
+    max_retries: int
+    retry_backoff_seconds: int | float
+    current_retry_count: int
+    started_at: datetime | None
+    completed_at: datetime | None
+    paused_at: datetime | None
+    cancelled_at: datetime | None
+    error_message: str | None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    allowed_actions: list[str]
+    warnings: list[str]
+
+    @classmethod
+    def from_core(cls, job: Job, now: datetime) -> Self:
+        return cls(**facts(job, now))
+
+
+class HealthOut(BaseModel):
+    """Whether somebody should look after the job."""
+
+    condition: Condition
+    reasons: list[str]
+
+
+class JobDetailOut(JobOut):
+    """A job as it is now, with its next beats and its health."""
+
+    next: list[datetime]
+    health: HealthOut
+
+    @classmethod
+    def of(cls, job: Job, health: Health, now: datetime) -> Self:
+        return cls(
+            **facts(job, now),
+            next=list(next_beats(job, now)),
+            health=HealthOut(condition=health.condition, reasons=list(health.reasons)),
+        )
+
+
+class BatchOut(BaseModel):
+    """The ids of new jobs, in the order in which they were sent."""
+
+    ids: list[UUID]
+    created: int
+    warnings: list[str]
+
+    @classmethod
+    def from_core(cls, batch: Batch) -> Self:
+        return cls(ids=batch.uids, created=batch.new_count, warnings=list(batch.warnings))
+
+
+class MessageOut(BaseModel):
+    """That it is done."""
+
+    message: str
+
+
+class ExplanationOut(BaseModel):
+    """Where a job stands, in a sentence or two."""
+
+    explanation: str
+
+
+def next_beats(job: Job, now: datetime, count: int = BEATS_SHOWN) -> tuple[datetime, ...]:
+    """The beats to come, as far as the state lets them come."""
+    cursor = job.pulse.next_beat_at
+    if cursor is None or job.pulse.resting in (State.PAUSED, State.DISABLED):
+        return ()
+    timetable = job.definition.timetable
+    so_far = job.pulse.runs_so_far
+    following = timetable.next_beats(max(cursor, now), count - 1, so_far + 1)
+    return (cursor, *following)
+
+
+def facts(job: Job, now: datetime) -> dict[str, Any]:
+    definition = job.definition
+    return {
+        "id": job.uid,
+        "version": job.version,
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+        **defined(definition, now),
+        **pulsed(job),
+        **their_schedule(job),
+    }
+
+
+def defined(definition: Definition, now: datetime) -> dict[str, Any]:
+    """What a person wrote."""
+    return {
+        **written(definition),
+        **timed(definition, now),
+        **tried(definition),
+        **crawled(definition),
+    }
+
+
+def written(definition: Definition) -> dict[str, Any]:
+    group, labels = definition.group, definition.labels
+    return {
+        "name": definition.name,
+        "kind": definition.kind,
+        "type": definition.kind,
+        "payload": definition.payload,
+        "priority": definition.priority,
+        "group": group and group.key,
+        "limits": group and LimitsOut(job_limit=group.job_limit),
+        "labels": {name: value for name, value in labels.items() if value},
+        "tags": [name for name, value in labels.items() if not value],
+        "runs_on": list(definition.runs_on),
+    }
+
+
+def timed(definition: Definition, now: datetime) -> dict[str, Any]:
+    timetable = definition.timetable
+    period = timetable.effective_period(now)
+    return {
+        "schedule": timetable.schedule.to_object(),
+        "schedule_text": timetable.describe(),
+        "effective_period": None if period is None else describe_duration(period),
+        "starts_at": timetable.bounds.starts_at,
+        "ends_at": timetable.bounds.ends_at,
+        "max_runs": timetable.bounds.max_runs,
+        "window": timetable.window and timetable.window.to_object(),
+        "within": timetable.within and timetable.within.total_seconds(),
+        "prefers": timetable.prefers and timetable.prefers.to_object(),
+        "balance": timetable.balance,
+        "phase": None if timetable.phase is None else timetable.phase.total_seconds(),
+    }
+
+
+def tried(definition: Definition) -> dict[str, Any]:
+    policy = definition.policy
+    deadline = policy.start_deadline
+    return {
+        "timeout": policy.timeout.total_seconds(),
+        "max_attempts": policy.max_attempts,
+        "max_retries": policy.max_attempts - 1,
+        "backoff": policy.backoff.to_object(),
+        "retry_backoff_seconds": first_wait(policy.backoff),
+        "retry_rules": [rule.to_object() for rule in policy.retry_rules],
+        "catch_up": policy.catch_up,
+        "catch_up_cap": policy.catch_up_cap,
+        "start_deadline": deadline and deadline.total_seconds(),
+        "after_failure": policy.after_failure,
+        "pause_after_failures": policy.pause_after_failures,
+    }
+
+
+def first_wait(backoff: Backoff) -> int | float:
+    match backoff:
+        case Exponential(base=wait) | Linear(step=wait) | Fixed(wait=wait):
+            seconds = wait.total_seconds()
+        case _:
+            seconds = backoff.delay(1).total_seconds()
+    # Their clients read whole numbers, and no "60.0".
+    return int(seconds) if seconds.is_integer() else seconds
+
+
+def crawled(definition: Definition) -> dict[str, Any]:
+    payload: dict[str, Any] = definition.payload if definition.kind == CRAWL else {}
+    return {
+        "url": payload.get("url"),
+        "source_id": payload.get("source_id"),
+        "source_name": payload.get("source_name"),
+        "metadata": payload.get("metadata") or {},
+    }
+
+
+def pulsed(job: Job) -> dict[str, Any]:
+    pulse, state = job.pulse, job.pulse.state
+    # Run or retried by hand, it begins anew: how it ended before is history.
+    is_asked_for = pulse.manual_at is not None and not pulse.manual_attempt
+    is_anew = state is State.RUNNING or is_asked_for
+    return {
+        "state": state,
+        "status": their_status(job),
+        "next_run_at": pulse.due_at,
+        "next_beat_at": pulse.next_beat_at,
+        "next_retry_at": next_retry(pulse),
+        "completed_count": pulse.completed_count,
+        "failed_count": pulse.failed_count,
+        "failure_streak": pulse.failure_streak,
+        "lease": LeaseOut(node=pulse.node, since=pulse.last_started_at)
+        if state is State.RUNNING
+        else None,
+        "is_paused": state is State.PAUSED,
+        "paused_at": pulse.state_at if state is State.PAUSED else None,
+        "cancelled_at": pulse.state_at if is_cancelled(pulse) else None,
+        "current_retry_count": retries_so_far(pulse),
+        "started_at": pulse.last_started_at,
+        "completed_at": None if is_anew else pulse.last_finished_at,
+        "error_message": None if is_anew else pulse.last_error,
+        "allowed_actions": list(actions.allowed(pulse)),
+    }
+
+
+def their_status(job: Job) -> State:
+    """Of a job that waits to be run by hand they say pending, recurring or not.
+
+    One whose run is being cancelled is cancelled to them.
+    """
+    pulse = job.pulse
+    if is_cancelled(pulse):
+        return State.CANCELLED
+    is_waiting = pulse.state in (State.SCHEDULED, State.BLOCKED, State.PENDING)
+    if is_waiting and (pulse.manual_at is not None or (is_one_off(job) and not pulse.retry_at)):
+        return State.PENDING
+    return THEIR_STATUS.get(pulse.state, pulse.state)
+
+
+def is_cancelled(pulse: Pulse) -> bool:
+    return State.CANCELLED in (pulse.state, pulse.wanted)
+
+
+def is_one_off(job: Job) -> bool:
+    return not job.definition.timetable.schedule.is_recurring
+
+
+def retries_so_far(pulse: Pulse) -> int:
+    """Retries behind it: of the attempt in hand, or of the one that waits."""
+    if pulse.state is State.RUNNING:
+        return max(pulse.attempt - 1, 0)
+    if pulse.manual_at is not None:
+        return pulse.manual_attempt
+    return pulse.attempt if pulse.retry_at is not None else 0
+
+
+def next_retry(pulse: Pulse) -> datetime | None:
+    """When a try that failed is made again, be it of a beat or of a run by hand."""
+    if pulse.state is State.RUNNING:
+        return None
+    return pulse.manual_at if pulse.manual_attempt else pulse.retry_at
+
+
+def their_schedule(job: Job) -> dict[str, Any]:
+    words = interval_words.words_of(job.definition)
+    if job.pulse.state is State.DISABLED:
+        words["schedule_enabled"] = False
+    return {**words, "warnings": [*interval_words.warnings_of(words), *job.warnings]}

@@ -1,0 +1,199 @@
+"""Statistics as clients see them."""
+
+from datetime import date, datetime, timedelta
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evenbeat.api.v1.wire.texts import Name
+from evenbeat.core.jobs.model import State
+from evenbeat.core.ops.statistics import Activity, Day, Overview, RunCounts, Scope, Statistics
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class DeadLetterCountsOut(BaseModel):
+    """Beats that ran out of attempts."""
+
+    total: int
+    unacknowledged: int
+
+
+class JobStatsOut(BaseModel):
+    """What the runs of a job came to; durations are those of its newest completed runs."""
+
+    total_executions: int
+    successful_runs: int
+    failed_runs: int
+    cancelled_runs: int
+    average_duration_ms: int | None
+    p50_duration_ms: int | None
+    p95_duration_ms: int | None
+    p99_duration_ms: int | None
+    longest_duration_ms: int | None
+    last_execution_at: datetime | None
+    next_scheduled_at: datetime | None
+    success_rate: float | None
+    dead_letters: DeadLetterCountsOut
+
+    @classmethod
+    def from_core(cls, counted: Statistics) -> Self:
+        taken = counted.durations
+        return cls(
+            total_executions=counted.total,
+            successful_runs=counted.completed,
+            failed_runs=counted.failed,
+            cancelled_runs=counted.cancelled,
+            average_duration_ms=milliseconds(taken and taken.average),
+            p50_duration_ms=milliseconds(taken and taken.p50),
+            p95_duration_ms=milliseconds(taken and taken.p95),
+            p99_duration_ms=milliseconds(taken and taken.p99),
+            longest_duration_ms=milliseconds(taken and taken.longest),
+            last_execution_at=counted.last_run_at,
+            next_scheduled_at=counted.next_run_at,
+            success_rate=counted.success_rate,
+            dead_letters=DeadLetterCountsOut(
+                total=counted.dead_letters, unacknowledged=counted.open_dead_letters
+            ),
+        )
+
+
+class RunCountsOut(BaseModel):
+    """What all runs came to."""
+
+    total: int
+    completed: int
+    failed: int
+    lost: int
+    cancelled: int
+    skipped: int
+    average_duration_ms: int | None
+    success_rate: float | None
+
+    @classmethod
+    def from_core(cls, runs: RunCounts) -> Self:
+        return cls(
+            total=runs.total,
+            completed=runs.completed,
+            failed=runs.failed,
+            lost=runs.lost,
+            cancelled=runs.cancelled,
+            skipped=runs.skipped,
+            average_duration_ms=milliseconds(runs.average_duration),
+            success_rate=runs.success_rate,
+        )
+
+
+class StatsOut(BaseModel):
+    """What everything comes to, or a kind, or a group."""
+
+    jobs: dict[State, int]
+    activity: dict[Activity, int]
+    runs: RunCountsOut
+    dead_letters: DeadLetterCountsOut
+    live_nodes: int
+    at: datetime
+
+    @classmethod
+    def from_core(cls, overview: Overview) -> Self:
+        return cls(
+            jobs=dict(overview.jobs),
+            activity=overview.activity,
+            runs=RunCountsOut.from_core(overview.runs),
+            dead_letters=DeadLetterCountsOut(
+                total=overview.dead_letters, unacknowledged=overview.open_dead_letters
+            ),
+            live_nodes=overview.live_nodes,
+            at=overview.at,
+        )
+
+
+class DayOut(RunCountsOut):
+    """What the runs that started on a day (UTC) came to."""
+
+    day: date
+    retried: int
+
+    @classmethod
+    def of(cls, day: Day) -> Self:
+        runs = RunCountsOut.from_core(day.runs).model_dump()
+        return cls(day=day.day, retried=day.retried, **runs)
+
+
+class TrendOut(BaseModel):
+    """What runs came to on each of the last days, today's last."""
+
+    days: list[DayOut]
+
+    @classmethod
+    def from_core(cls, days: list[Day]) -> Self:
+        return cls(days=[DayOut.of(day) for day in days])
+
+
+class ScopeIn(BaseModel):
+    """Of what: of a kind, of a group, of both, or of everything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Name | None = None
+    group: Name | None = None
+
+    def to_core(self) -> Scope:
+        return Scope(kind=self.kind, group=self.group)
+
+
+class TrendIn(ScopeIn):
+    """Of what, and how far back."""
+
+    days: Annotated[int, Field(ge=1, le=400)] = 30
+
+
+class JobCountsOut(BaseModel):
+    """How many jobs there are of each status."""
+
+    pending: int
+    scheduled: int
+    running: int
+    paused: int
+    completed: int
+    failed: int
+    cancelled: int
+    disabled: int
+
+
+class ExecutionCountsOut(BaseModel):
+    """What all runs came to, in the interval scheduler's words."""
+
+    total: int
+    average_duration_ms: int | None
+    success_rate: float | None
+
+
+class SchedulerMetricsOut(BaseModel):
+    """The scheduler as the interval scheduler's clients know it, of the whole cluster."""
+
+    jobs: JobCountsOut
+    executions: ExecutionCountsOut
+    last_check_at: datetime | None
+    last_metrics_update: datetime
+    stale_locks_cleared: int
+
+    @classmethod
+    def from_core(cls, overview: Overview) -> Self:
+        counts = {name: overview.jobs.get(State(name), 0) for name in JobCountsOut.model_fields}
+        running = counts["running"]
+        return cls(
+            jobs=JobCountsOut(**counts),
+            executions=ExecutionCountsOut(
+                total=overview.runs.total + running,
+                average_duration_ms=milliseconds(overview.runs.average_duration),
+                success_rate=overview.runs.success_rate,
+            ),
+            last_check_at=overview.last_seen_at,
+            last_metrics_update=overview.at,
+            stale_locks_cleared=overview.runs.lost,
+        )
+
+
+def milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // MILLISECOND

@@ -1,0 +1,1 @@
+"""Wire models of runs and dead letters."""

@@ -1,0 +1,157 @@
+"""`evenbeat groups`: who runs and who waits in them, and what they allow."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import me, with_time
+from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.options import DataDir, Page
+from evenbeat.core.jobs.groups import Group, Rate
+from evenbeat.store.jobs.groups import Member, Occupied, StoredGroup
+
+app = typer.Typer(help="Groups: jobs that share a limit or a pace.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(help="The group's key, as `evenbeat groups list` shows it.")]
+COLUMNS = ("key", "max_running", "rate", "running", "waiting", "waiting_since", "paused_at")
+MEMBER_COLUMNS = ("job_id", "name", "doing", "since", "node")
+
+
+@app.command("list")
+@spread
+def list_groups(
+    page: Page,
+    search: Annotated[str | None, typer.Option(help="With this in the key.")] = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List groups by key, with how many run and wait in each.
+
+    Example: evenbeat groups list --search host:
+    """
+    found, now = with_time(
+        lambda eb: eb.groups.page(search=search, limit=page.limit, offset=page.offset), data_dir
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.jobs.wire.group import GroupsOut
+
+        printing.answer(GroupsOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    printing.rows(COLUMNS, [row_of(each, now) for each in found.groups])
+    page.tell_rest(len(found.groups), found.total)
+
+
+@app.command("show")
+@spread
+def show_group(
+    key: Key,
+    page: Page,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Show a group, who has a place in it, and who waits for one, in turn.
+
+    Example: evenbeat groups show site
+    """
+    found, now = with_time(
+        lambda eb: eb.groups.members(key, limit=page.limit, offset=page.offset), data_dir
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.jobs.wire.group import MembersOut
+
+        printing.answer(MembersOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    printing.rows(COLUMNS, [row_of(found.occupied, now)])
+    typer.echo()
+    members = [
+        *(member_row(each, "runs", now) for each in found.holders),
+        *(member_row(each, "waits", now) for each in found.waiting),
+    ]
+    printing.rows(MEMBER_COLUMNS, members)
+    left = found.occupied.running - len(found.holders)
+    if left > 0:
+        typer.echo(f"{left:,} more run in it that are not listed", err=True)
+    page.tell_rest(len(found.waiting), found.occupied.waiting)
+
+
+@app.command("set")
+def set_group(
+    key: Annotated[str, typer.Argument(help="Of a group that there is, or of a new one.")],
+    max_running: Annotated[
+        int | None, typer.Option(help="How many run at once, on all nodes together.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="How many may start, as in 100/m or 5/30s.")
+    ] = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Make a group, or say what it allows from now on; what is left out has no limit.
+
+    Example: evenbeat groups set site --max-running 2 --rate 100/m
+    """
+    wanted = Group(key, max_running=max_running, rate=None if rate is None else Rate.parse(rate))
+    show_after(lambda eb: eb.groups.put(wanted, by=me()), data_dir, output)
+
+
+@app.command()
+def pause(
+    key: Key, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Start nothing more in a group; what runs finishes.
+
+    Example: evenbeat groups pause site
+    """
+    show_after(lambda eb: eb.groups.pause(key, by=me()), data_dir, output)
+
+
+@app.command()
+def resume(
+    key: Key, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Let jobs of a group in again.
+
+    Example: evenbeat groups resume site
+    """
+    show_after(lambda eb: eb.groups.resume(key, by=me()), data_dir, output)
+
+
+def show_after(
+    change: Callable[[Evenbeat], Awaitable[StoredGroup]],
+    data_dir: str | None,
+    output: printing.Format,
+) -> None:
+    """Change a group, and show what has become of it."""
+
+    async def work(eb: Evenbeat) -> Occupied:
+        changed = await change(eb)
+        return await eb.groups.occupied(changed.key)
+
+    found, now = with_time(work, data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.jobs.wire.group import GroupOut
+
+        printing.answer(GroupOut.from_core(found))
+    else:
+        printing.rows(COLUMNS, [row_of(found, now)])
+
+
+def row_of(occupied: Occupied, now: datetime) -> tuple[Any, ...]:
+    group = occupied.group
+    return (
+        group.key,
+        group.max_running,
+        group.rate and str(group.rate),
+        occupied.running,
+        occupied.waiting,
+        printing.moment(occupied.waiting_since, now),
+        printing.moment(group.paused_at, now),
+    )
+
+
+def member_row(member: Member, doing: str, now: datetime) -> tuple[Any, ...]:
+    return (member.uid, member.name, doing, printing.moment(member.since, now), member.node)

@@ -1,0 +1,239 @@
+"""`evenbeat import`: takes in what another scheduler ran, and accounts for every line of it."""
+
+import os
+import pwd
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import me, with_app
+from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.options import DataDir, Yes
+from evenbeat.cli.shell.user_app import find_app
+from evenbeat.control.jobs.imports import Finding, Report
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.jobs.imports import Candidate, Fate, from_crontab
+from evenbeat.core.time import crontab as crontabs
+from evenbeat.core.time.schedules.clockwork.zones import check_zone
+
+app = typer.Typer(
+    help="Take in what another scheduler ran. Nothing is written before you have seen the report.",
+    no_args_is_help=True,
+)
+
+File = Annotated[str, typer.Argument(help="The file; - is standard input.")]
+ZONE_FILES = (Path("/etc/localtime"), Path("/etc/timezone"))
+SYSTEM_CRONTABS = ("/etc/crontab", "/etc/cron.d/")
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What all imports may be told."""
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the report.")] = False
+    yes: Yes = False
+    data_dir: DataDir = None
+    output: printing.Output = printing.Format.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be taken in, how, and what is told above the report."""
+
+    candidates: list[Candidate]
+    head: dict[str, Any]
+    how: How
+
+
+@app.command()
+@spread
+def crontab(
+    file: File,
+    how: How,
+    tz: Annotated[
+        str | None, typer.Option(help="The zone cron ran in; unset: that of this machine.")
+    ] = None,
+    user_column: Annotated[
+        bool | None,
+        typer.Option(
+            "--user-column/--no-user-column",
+            help="Whether a user stands before each command, as in /etc/crontab; unset: found out.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="The kind of the new jobs; their payload has the command.")
+    ] = "program",
+    prefix: Annotated[
+        str, typer.Option(help="What the names of the new jobs begin with, as in web1/.")
+    ] = "crontab/",
+) -> None:
+    """Take in a crontab: cron stays cron, in its zone, and every line is accounted for.
+
+    A job is named after what it runs, so that importing again changes nothing; a job that is there
+    and differs is left alone. Exit code 1 if a line could not be taken in.
+
+    Example: evenbeat import crontab /etc/crontab --dry-run
+    """
+    zone, source = (check_zone(tz, "--tz"), "--tz") if tz else machine_zone()
+    if user_column is None and file.startswith(SYSTEM_CRONTABS):
+        user_column = True
+    found = crontabs.read(read(file), has_user_column=user_column, users=users())
+    head: dict[str, Any] = {
+        "zone": zone,
+        "zone_from": source,
+        "user_column": found.has_user_column,
+        "comments": found.comments,
+        "blank_lines": found.blanks,
+        "carriage_returns_removed": found.has_carriage_returns,
+    }
+    candidates = from_crontab(found, zone=zone, prefix=prefix, kind=kind)
+    take_in(Wish(list(candidates), head, how))
+
+
+@app.command("interval-scheduler")
+@spread
+def interval_scheduler(
+    file: File,
+    how: How,
+    prefix: Annotated[
+        str, typer.Option(help="What the names of the new jobs begin with; their id follows.")
+    ] = "interval-scheduler/",
+) -> None:
+    """Take in the interval scheduler's jobs from a dump of its table, as CSV or NDJSON.
+
+    An interval keeps its rhythm, and wins over a `schedule_time`; a `schedule_time` alone stays the
+    cron it is. Exit code 1 if a row could not be taken in.
+
+    Example: evenbeat import interval-scheduler jobs.csv --dry-run
+    """
+    # Loaded here: what reads requests takes a while, and the other commands need none of it.
+    from evenbeat.api.v1.jobs.wire import interval_rows
+
+    found = interval_rows.read_dump(read(file))
+    head = {
+        "rows": len(found),
+        "columns_left_out": ", ".join(interval_rows.columns_left_out(found)),
+    }
+    take_in(Wish(list(interval_rows.candidates(found, prefix=prefix)), head, how))
+
+
+def take_in(wish: Wish) -> None:
+    how = wish.how
+    report, warnings = with_app(lambda eb: look(eb, wish.candidates), how.data_dir, find=find_app)
+    is_json = how.output is printing.Format.JSON
+    if not is_json:
+        tell(report, wish.head)
+        for warning in warnings:
+            typer.echo(f"\n{warning} Until then these jobs wait.")
+    new = len(report.of(Fate.NEW))
+    # A program cannot be asked: it says --yes.
+    is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
+    if is_wanted and not how.yes:
+        typer.confirm(f"Add {printing.count(new, 'new job')}?", abort=True, err=True)
+    written = 0
+    if is_wanted:
+        written = with_app(
+            lambda eb: eb.intake.take_in(report, by=me()), how.data_dir, find=find_app
+        )
+    if is_json:
+        printing.json(as_object(report, wish.head) | {"warnings": warnings, "written": written})
+    else:
+        added = f"Added {printing.count(written, 'job')}."
+        typer.echo(added if written else "Nothing was written.")
+    if report.of(Fate.REFUSED):
+        raise typer.Exit(1)
+
+
+async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, tuple[str, ...]]:
+    """What would become of each, and which of their kinds nobody serves."""
+    report = await eb.intake.look(candidates)
+    found = [each.definition for each in candidates if each.definition]
+    return report, await eb.nodes.warnings(found)
+
+
+def tell(report: Report, head: dict[str, Any]) -> None:
+    for name, value in head.items():
+        typer.echo(f"{name.replace('_', ' ')}: {value}")
+    typer.echo()
+    for finding in report.findings:
+        candidate, definition = finding.candidate, finding.candidate.definition
+        typer.echo(f"line {candidate.line}: {finding.fate}: {candidate.text}")
+        if definition is not None:
+            typer.echo(f"    {definition.name}: {definition.timetable.describe()}")
+        if finding.why:
+            typer.echo(f"    why: {finding.why}")
+        if candidate.could_be:
+            typer.echo(f"    could be: {candidate.could_be}, but {candidate.would_differ}")
+        for remark in candidate.review:
+            typer.echo(f"    review: {remark}")
+    typer.echo()
+    typer.echo(", ".join(f"{count} {what}" for what, count in report.counts().items()))
+
+
+def as_object(report: Report, head: dict[str, Any]) -> dict[str, Any]:
+    return head | {
+        "counts": report.counts(),
+        "findings": [finding_as_object(each) for each in report.findings],
+    }
+
+
+def finding_as_object(finding: Finding) -> dict[str, Any]:
+    candidate, definition = finding.candidate, finding.candidate.definition
+    schedule = definition and definition.timetable.schedule
+    return {
+        "line": candidate.line,
+        "text": candidate.text,
+        "fate": finding.fate,
+        "why": finding.why,
+        "name": definition and definition.name,
+        "kind": definition and definition.kind,
+        "schedule": schedule and schedule.to_object(),
+        "words": schedule and schedule.describe(),
+        "could_be": candidate.could_be,
+        "would_differ": candidate.would_differ,
+        "review": candidate.review,
+        "aside": candidate.aside,
+    }
+
+
+def read(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidInput(file, f"cannot be read: {error.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            file, f"line {line} is not UTF-8: convert it first, with iconv"
+        ) from None
+
+
+def machine_zone() -> tuple[str, str]:
+    """The zone of this machine, which is cron's, and what said so."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if is_zone(named):
+        return named, "TZ"
+    link, file = ZONE_FILES
+    name = str(link.resolve()).partition("zoneinfo/")[2]
+    if is_zone(name):
+        return name, str(link)
+    name = file.read_text().strip() if file.is_file() else ""
+    return (name, str(file)) if is_zone(name) else ("UTC", "nothing on this machine")
+
+
+def is_zone(name: str) -> bool:
+    try:
+        return bool(name) and check_zone(name, "zone") == name
+    except InvalidInput:
+        return False
+
+
+def users() -> frozenset[str]:
+    return frozenset(each.pw_name for each in pwd.getpwall())

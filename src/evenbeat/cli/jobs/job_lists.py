@@ -1,0 +1,241 @@
+"""`evenbeat jobs list`, `show`, `next` and `versions`: jobs as they are."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.jobs import job_selection
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import with_time
+from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.options import DataDir, Page
+from evenbeat.cli.shell.watch import Watch, look_or_watch
+from evenbeat.core.jobs.model import Job, Run
+from evenbeat.core.ops.statistics import Health
+from evenbeat.store.jobs.actions import Version
+from evenbeat.store.jobs.jobs import Unreadable
+
+COLUMNS = ("job", "kind", "state", "schedule", "next_run", "last_run", "ok", "failed")
+RUN_COLUMNS = ("number", "state", "cause", "started_at", "took", "error")
+RUNS_SHOWN = 5
+
+
+class Sort(StrEnum):
+    """What a list of jobs may be sorted by."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    STATE = "state"
+    NEXT_RUN = "next-run"
+    LAST_RUN = "last-run"
+    KIND = "kind"
+    NAME = "name"
+    PRIORITY = "priority"
+
+
+ORDERS = {
+    Sort.CREATED: "created_at",
+    Sort.UPDATED: "updated_at",
+    Sort.STATE: "status",
+    Sort.NEXT_RUN: "next_run_at",
+    Sort.LAST_RUN: "last_run_at",
+    Sort.KIND: "type",
+    Sort.NAME: "name",
+    Sort.PRIORITY: "priority",
+}
+# Of these, people want the last, the newest or the highest first.
+DOWNWARDS = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
+
+
+@spread
+def list_jobs(
+    matching: job_selection.Matching,
+    page: Page,
+    sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.CREATED,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    watch: Watch = False,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List jobs that match, the newest first.
+
+    Example: evenbeat jobs list --state failed --sort last-run
+    """
+    is_down = (sort in DOWNWARDS) is not reverse
+    order = f"{ORDERS[sort]}_{'desc' if is_down else 'asc'}"
+
+    async def look(eb: Evenbeat) -> None:
+        found = await eb.listing.page(
+            matching.filter(), order=order, limit=page.limit, offset=page.offset
+        )
+        now = await eb.now()
+        if output is printing.Format.JSON:
+            from evenbeat.api.v1.jobs.wire.listing import JobsOut
+
+            printing.answer(
+                JobsOut.from_core(found, now, order=order, limit=page.limit, offset=page.offset)
+            )
+            return
+        printing.rows(COLUMNS, [row_of(job, now) for job in found.jobs])
+        page.tell_rest(len(found.jobs), found.total)
+
+    look_or_watch(look, watch, data_dir, output)
+
+
+def row_of(job: Job, now: datetime) -> tuple[Any, ...]:
+    pulse = job.pulse
+    return (
+        job.definition.name or job.uid,
+        job.definition.kind,
+        pulse.state,
+        job.definition.timetable.describe(),
+        printing.moment(pulse.due_at, now),
+        printing.moment(pulse.last_started_at, now),
+        pulse.completed_count,
+        pulse.failed_count,
+    )
+
+
+def show_job(
+    job: job_selection.Job,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Show a job: where it stands, what comes next, how its last runs went.
+
+    Example: evenbeat jobs show report
+    """
+
+    async def work(eb: Evenbeat) -> tuple[Job, str, Health, list[Run]]:
+        found = await eb.jobs.find(job)
+        return (
+            found,
+            await eb.jobs.explain(found.uid),
+            await eb.statistics.health_of(found.id),
+            (await eb.runs.of_job(found.uid, limit=RUNS_SHOWN)).runs,
+        )
+
+    (found, explanation, health, runs), now = with_time(work, data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.jobs.wire.job_out import JobDetailOut
+
+        printing.answer(JobDetailOut.of(found, health, now), explanation=explanation)
+        return
+    printing.fields(facts(found, explanation, health, now))
+    if runs:
+        typer.echo()
+        printing.rows(RUN_COLUMNS, [run_row(run, now) for run in runs])
+
+
+def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str, Any]:
+    written, policy, pulse = job.definition, job.definition.policy, job.pulse
+    return {
+        "name": written.name,
+        "id": job.uid,
+        "kind": written.kind,
+        "state": pulse.state,
+        "why": explanation,
+        "schedule": written.timetable.describe(),
+        "next run": printing.moment(pulse.due_at, now),
+        "last run": printing.moment(pulse.last_started_at, now),
+        "last error": pulse.last_error,
+        "runs": f"{pulse.completed_count} completed, {pulse.failed_count} failed",
+        "health": "; ".join([health.condition, *health.reasons]),
+        "attempts": policy.max_attempts,
+        "timeout": policy.timeout,
+        "priority": written.priority,
+        "group": written.group and written.group.key,
+        "labels": ", ".join(
+            f"{name}={value}" if value else name for name, value in written.labels.items()
+        ),
+        "runs on": ", ".join(written.runs_on),
+        "payload": printing.in_json(written.payload),
+        "version": job.version,
+        "created": printing.moment(job.created_at, now),
+        "updated": printing.moment(job.updated_at, now),
+    }
+
+
+def run_row(run: Run, now: datetime) -> tuple[Any, ...]:
+    return (
+        run.number,
+        run.state,
+        run.cause,
+        printing.moment(run.started_at, now),
+        run.duration,
+        run.error or run.reason,
+    )
+
+
+def next_beats(
+    job: job_selection.Job,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=1000, help="So many of them.")
+    ] = 10,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List the next beats of a job, by its schedule and in its zone.
+
+    Example: evenbeat jobs next report -n 3
+    """
+
+    # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
+    from evenbeat.api.v1.jobs.wire.job_out import next_beats as beats_of
+
+    found, now = with_time(lambda eb: eb.jobs.find(job), data_dir)
+    beats = beats_of(found, now, count)
+    if output is printing.Format.JSON:
+        printing.json({"id": found.uid, "state": found.pulse.state, "beats": beats})
+        return
+    timetable = found.definition.timetable
+    zone = ZoneInfo(timetable.schedule.options().zone or "UTC")
+    typer.echo(f"{found.definition.name or found.uid}: {timetable.describe()}")
+    rows = [
+        (beat.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"), printing.moment(beat, now))
+        for beat in beats
+    ]
+    if rows:
+        printing.rows(("beat", "in UTC"), rows)
+    else:
+        typer.echo(f"No beat is to come: it is {found.pulse.state}.")
+
+
+def versions(
+    job: job_selection.Job,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List every definition that a job has had, the one in force first.
+
+    Of a deleted job too, by its id.
+
+    Example: evenbeat jobs versions report
+    """
+
+    async def work(eb: Evenbeat) -> list[Version]:
+        return await eb.jobs.versions(await job_selection.uid_of(eb, job))
+
+    found, now = with_time(work, data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.jobs.wire.actions import VersionsOut
+
+        printing.answer(VersionsOut.from_core(found, now))
+        return
+    rows = [
+        (each.number, in_words(each), printing.moment(each.replaced_at, now), each.replaced_by)
+        for each in found
+    ]
+    printing.rows(("version", "definition", "replaced_at", "replaced_by"), rows)
+
+
+def in_words(version: Version) -> str:
+    known = version.definition
+    if isinstance(known, Unreadable):
+        return known.error
+    payload = printing.in_json(known.payload)
+    return f"{known.kind}, {known.timetable.describe()}, payload {payload}"

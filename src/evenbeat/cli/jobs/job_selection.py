@@ -1,0 +1,76 @@
+"""Which jobs a command means: by name or id, or all that match."""
+
+from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell.completion import complete_jobs
+from evenbeat.core.jobs.filters import Filter
+from evenbeat.core.jobs.ids import read_uid
+from evenbeat.core.jobs.model import State
+
+Job = Annotated[
+    str, typer.Argument(help="The job's name or id.", autocompletion=complete_jobs, metavar="JOB")
+]
+Jobs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Names or ids; or choose them by options.",
+        autocompletion=complete_jobs,
+        metavar="JOB",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which jobs: all conditions that are given must hold."""
+
+    state: Annotated[
+        list[State] | None,
+        typer.Option("--state", "--status", help="In this state; give it again for another."),
+    ] = None
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Of this kind; give it again for another.")
+    ] = None
+    group: Annotated[
+        list[str] | None, typer.Option(help="Of this group; give it again for another.")
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="With this label, as in team=search, or with this tag."),
+    ] = None
+    search: Annotated[
+        str | None,
+        typer.Option(help="With this in the name, kind, source or address, in any case."),
+    ] = None
+
+    def filter(self) -> Filter:
+        return Filter(
+            states=frozenset(self.state) if self.state else None,
+            kinds=frozenset(self.kind) if self.kind else None,
+            groups=frozenset(self.group) if self.group else None,
+            labels=read_labels(self.label) or None,
+            search=self.search or None,
+        )
+
+
+def read_labels(written: list[str] | None) -> dict[str, str]:
+    """A tag is a label that says nothing but its name."""
+    pairs = [text.partition("=") for text in written or ()]
+    if any(not name for name, _, _ in pairs):
+        raise typer.BadParameter("write it as name=value", param_hint="--label")
+    return {name: value for name, _, value in pairs}
+
+
+async def named(eb: Evenbeat, names: list[str]) -> Filter:
+    """Those that are named, each of which must be there."""
+    return Filter(uids=frozenset([(await eb.jobs.find(name)).uid for name in names]))
+
+
+async def uid_of(eb: Evenbeat, name_or_id: str) -> UUID:
+    """An id is taken as it is, since what is left of a deleted job has nothing else."""
+    return read_uid(name_or_id) or (await eb.jobs.find(name_or_id)).uid

@@ -1,0 +1,135 @@
+"""`evenbeat db`: the schema and the database below everything."""
+
+import asyncio
+import os
+import subprocess
+from typing import Annotated
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import typer
+
+from evenbeat.cli.ops import backups
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import with_url
+from evenbeat.cli.shell.options import DataDir, DryRun, Yes
+from evenbeat.config import load
+from evenbeat.postgres import find_program
+from evenbeat.store.database import migrations
+
+app = typer.Typer(help="The schema, and the database below everything.", no_args_is_help=True)
+app.command()(backups.backup)
+app.command()(backups.restore)
+
+
+@app.command()
+def migrate(dry_run: DryRun = False, data_dir: DataDir = None) -> None:
+    """Bring the schema up to date.
+
+    Example: evenbeat db migrate --dry-run
+    """
+
+    async def work(url: str) -> None:
+        status = await migrations.status(url)
+        status.check()
+        if not status.pending:
+            typer.echo("The schema is up to date.")
+            return
+        for step in status.pending if dry_run else await migrations.migrate(url):
+            typer.echo(f"{'Would apply' if dry_run else 'Applied'} {step}.")
+
+    with_url(work, data_dir)
+
+
+@app.command()
+def rollback(
+    steps: Annotated[int, typer.Option(min=1, help="How many migrations to take back.")] = 1,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Take the newest migrations back, and what they hold with them.
+
+    Example: evenbeat db rollback --steps 1 --dry-run
+    """
+
+    async def plan(url: str) -> list[migrations.Migration]:
+        status = await migrations.status(url)
+        status.check()
+        return status.newest(steps)
+
+    async def work(url: str) -> None:
+        for step in await migrations.rollback(url, steps):
+            typer.echo(f"Rolled back {step}.")
+
+    planned = with_url(plan, data_dir)
+    if not planned:
+        typer.echo("There is nothing to roll back.")
+    elif dry_run:
+        for step in planned:
+            typer.echo(f"Would roll back {step}.")
+    else:
+        names = ", ".join(map(str, planned))
+        if not yes:
+            typer.confirm(
+                f"Roll back {names}? Their tables go, with everything in them", abort=True, err=True
+            )
+        with_url(work, data_dir)
+
+
+@app.command()
+def status(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
+    """Show every migration and when it was applied; exit code 1 if any is pending.
+
+    Example: evenbeat db status
+    """
+    found = with_url(migrations.status, data_dir)
+    applied = {step.number: step for step in found.applied}
+    names = {step.number: step.name for step in (*found.known, *found.applied)}
+    rows = [
+        (f"{number:04}", name, applied[number].applied_at if number in applied else None)
+        for number, name in sorted(names.items())
+    ]
+    printing.rows(("number", "name", "applied_at"), rows, output)
+    found.check()
+    if found.pending:
+        raise typer.Exit(1)
+
+
+@app.command()
+def url(data_dir: DataDir = None) -> None:
+    """Print the database's URL, password included.
+
+    Example: evenbeat db url
+    """
+
+    async def work(found: str) -> str:
+        return found
+
+    typer.echo(with_url(work, data_dir))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(context: typer.Context, data_dir: DataDir = None) -> None:
+    """Open psql on the database; arguments go to it, and its exit code is the command's.
+
+    Example: evenbeat db psql -c "select count(*) from evenbeat.job"
+    """
+
+    program = find_program("psql", load(data_dir=data_dir).pg_bin)
+
+    async def work(found: str) -> int:
+        url, environ = without_password(found)
+        command = [program, url, *context.args]
+        ended = await asyncio.to_thread(subprocess.run, command, check=False, env=environ)
+        return ended.returncode
+
+    raise typer.Exit(with_url(work, data_dir))
+
+
+def without_password(url: str) -> tuple[str, dict[str, str]]:
+    """The password goes by the environment: a command line is there for everyone to read."""
+    parts = urlsplit(url)
+    person, at, hosts = parts.netloc.rpartition("@")
+    name, _, password = person.partition(":")
+    given = {"PGPASSWORD": unquote(password)} if password else {}
+    return urlunsplit(parts._replace(netloc=f"{name}{at}{hosts}")), {**os.environ, **given}

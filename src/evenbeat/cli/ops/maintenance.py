@@ -1,0 +1,68 @@
+"""`evenbeat maintenance`: one switch that keeps every node from starting anything."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import me, with_time
+from evenbeat.cli.shell.options import DataDir
+from evenbeat.store.ops.maintenance import Maintenance
+
+app = typer.Typer(
+    help="The switch that keeps every node from starting anything.", no_args_is_help=True
+)
+
+
+@app.command("on")
+def switch_on(
+    reason: Annotated[str, typer.Argument(help="Why, for everyone who asks.")],
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Start nothing from now on, anywhere; what runs finishes.
+
+    Example: evenbeat maintenance on "moving the database"
+    """
+    tell(*with_time(lambda eb: eb.maintenance.on(reason, by=me()), data_dir), output)
+
+
+@app.command("off")
+def switch_off(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
+    """Go on as usual; every job catches up as it is set to.
+
+    Example: evenbeat maintenance off
+    """
+
+    async def work(eb: Evenbeat) -> Maintenance | None:
+        await eb.maintenance.off(by=me())
+        return await eb.maintenance.status()
+
+    tell(*with_time(work, data_dir), output)
+
+
+@app.command("status")
+def show_status(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
+    """Say whether maintenance is on, since when, why and by whom.
+
+    Example: evenbeat maintenance status
+    """
+    tell(*with_time(lambda eb: eb.maintenance.status(), data_dir), output)
+
+
+def tell(found: Maintenance | None, now: datetime, output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.operations import MaintenanceOut
+
+        printing.answer(MaintenanceOut.from_core(found))
+    else:
+        typer.echo(in_words(found, now))
+
+
+def in_words(found: Maintenance | None, now: datetime) -> str:
+    if found is None:
+        return "Maintenance is off."
+    since = printing.moment(found.since, now)
+    return f"Maintenance is on since {since}, by {found.actor}: {found.reason}"

@@ -1,0 +1,98 @@
+"""`evenbeat nodes`: who runs jobs, and who is to rest."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import me, with_time
+from evenbeat.cli.shell.options import DataDir
+from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.store.ops.nodes import StoredNode
+
+app = typer.Typer(help="The processes that run jobs.", no_args_is_help=True)
+
+Node = Annotated[str, typer.Argument(help="Its id or name, as `evenbeat nodes list` shows them.")]
+COLUMNS = ("id", "name", "status", "running", "kinds", "labels", "joined", "alive_until")
+
+
+@app.command("list")
+def list_nodes(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
+    """List the nodes that live, and those that died lately.
+
+    Example: evenbeat nodes list
+    """
+    nodes, now = with_time(lambda eb: eb.nodes.all(), data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.operations import NodesOut
+
+        printing.answer(NodesOut.from_core(nodes))
+    else:
+        printing.rows(COLUMNS, [row_of(node, now) for node in nodes])
+
+
+@app.command()
+def drain(
+    node: Node, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Let a node finish what it runs, and give it nothing more: before it is taken down.
+
+    Example: evenbeat nodes drain 3
+    """
+
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.drain(await id_of(eb, node), by=me())
+
+    tell_one(*with_time(work, data_dir), output)
+
+
+@app.command()
+def undrain(
+    node: Node, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Give a drained node work again.
+
+    Example: evenbeat nodes undrain 3
+    """
+
+    async def work(eb: Evenbeat) -> StoredNode:
+        return await eb.nodes.undrain(await id_of(eb, node), by=me())
+
+    tell_one(*with_time(work, data_dir), output)
+
+
+async def id_of(eb: Evenbeat, id_or_name: str) -> int:
+    living = [node for node in await eb.nodes.all() if node.is_alive]
+    by_id = [node.id for node in living if str(node.id) == id_or_name]
+    found = by_id or [node.id for node in living if node.name == id_or_name]
+    if not found:
+        names = ", ".join(sorted({node.name for node in living})) or "none"
+        raise NotFound(f"no living node {id_or_name}; those that live: {names}")
+    if len(found) > 1:
+        ids = ", ".join(map(str, found))
+        raise Conflict(f"several living nodes are named {id_or_name}: say which by its id, {ids}")
+    return found[0]
+
+
+def tell_one(node: StoredNode, now: datetime, output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.operations import NodeOut
+
+        printing.answer(NodeOut.from_core(node))
+    else:
+        printing.rows(COLUMNS, [row_of(node, now)])
+
+
+def row_of(node: StoredNode, now: datetime) -> tuple[Any, ...]:
+    return (
+        node.id,
+        node.name,
+        node.status,
+        node.running,
+        ", ".join(node.kinds),
+        ", ".join(node.labels),
+        printing.moment(node.joined_at, now),
+        printing.moment(node.alive_until, now),
+    )

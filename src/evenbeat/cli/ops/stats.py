@@ -1,0 +1,132 @@
+"""`evenbeat stats`: what jobs and runs come to, of everything, a job, a kind or a group, by day."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.jobs import job_selection
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import with_app, with_time
+from evenbeat.cli.shell.completion import complete_jobs
+from evenbeat.cli.shell.options import DataDir
+from evenbeat.core.ops.statistics import Day, Overview, RunCounts, Scope, Statistics
+
+DAY_COLUMNS = (
+    *("day", "completed", "failed", "cancelled", "skipped", "retried"),
+    *("success_rate", "average_duration"),
+)
+
+
+def stats(
+    job: Annotated[
+        str | None,
+        typer.Option(help="Of this job alone, by name or id.", autocompletion=complete_jobs),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None,
+    group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=400, help="By day (UTC), of the last so many.")
+    ] = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Show what jobs and runs come to: of everything, or of a job, a kind or a group.
+
+    Jobs by state, runs by outcome, the success rate, durations and dead letters. Days of jobs that
+    run once are counted by kind and group alone.
+
+    Example: evenbeat stats --job report --days 7
+    """
+    if job is not None and (kind is not None or group is not None):
+        raise typer.BadParameter("goes with neither --kind nor --group", param_hint="--job")
+    scope = Scope(kind=kind, group=group)
+    if days is not None:
+        tell_trend(with_app(lambda eb: trend(eb, days, job, scope), data_dir), output)
+    elif job is None:
+        tell_overview(with_app(lambda eb: eb.statistics.of_all(scope), data_dir), output)
+    else:
+        tell_job(*with_time(lambda eb: of_job(eb, job), data_dir), output)
+
+
+async def trend(eb: Evenbeat, days: int, job: str | None, scope: Scope) -> list[Day]:
+    if job is None:
+        return await eb.statistics.trend(days, scope)
+    return await eb.statistics.trend_of_job(await job_selection.uid_of(eb, job), days)
+
+
+async def of_job(eb: Evenbeat, job: str) -> Statistics:
+    return await eb.statistics.of_job((await eb.jobs.find(job)).uid)
+
+
+def tell_trend(found: list[Day], output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.statistics import TrendOut
+
+        printing.answer(TrendOut.from_core(found))
+    else:
+        printing.rows(DAY_COLUMNS, [row_of(day) for day in found])
+
+
+def tell_overview(overview: Overview, output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.statistics import StatsOut
+
+        printing.answer(StatsOut.from_core(overview))
+        return
+    rows = [
+        *((f"jobs {word}", count) for word, count in overview.activity.items()),
+        *((f"jobs {state}", count) for state, count in sorted(overview.jobs.items())),
+        *((f"runs {name}", value) for name, value in told(overview.runs).items()),
+        ("dead letters", overview.dead_letters),
+        ("dead letters not acknowledged", overview.open_dead_letters),
+    ]
+    printing.rows(("what", "value"), rows)
+
+
+def tell_job(counted: Statistics, now: datetime, output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.statistics import JobStatsOut
+
+        printing.answer(JobStatsOut.from_core(counted))
+        return
+    taken = counted.durations
+    rows = [
+        ("runs", counted.total),
+        ("runs completed", counted.completed),
+        ("runs failed", counted.failed),
+        ("runs cancelled", counted.cancelled),
+        ("success rate", percent(counted.success_rate)),
+        ("average duration", seconds(taken and taken.average)),
+        ("half took at most", seconds(taken and taken.p50)),
+        ("95 % took at most", seconds(taken and taken.p95)),
+        ("99 % took at most", seconds(taken and taken.p99)),
+        ("longest", seconds(taken and taken.longest)),
+        ("last run", printing.moment(counted.last_run_at, now)),
+        ("next run", printing.moment(counted.next_run_at, now)),
+        ("dead letters", counted.dead_letters),
+        ("dead letters not acknowledged", counted.open_dead_letters),
+    ]
+    printing.rows(("what", "value"), rows)
+
+
+def told(runs: RunCounts) -> dict[str, Any]:
+    counts = asdict(runs)
+    del counts["time_spent"]
+    average = seconds(runs.average_duration)
+    return counts | {"success_rate": percent(runs.success_rate), "average_duration": average}
+
+
+def row_of(day: Day) -> list[Any]:
+    known = told(day.runs) | {"day": day.day.isoformat(), "retried": day.retried}
+    return [known[column] for column in DAY_COLUMNS]
+
+
+def percent(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:.1%}"
+
+
+def seconds(duration: timedelta | None) -> str | None:
+    return None if duration is None else f"{duration.total_seconds():.3f}s"

@@ -1,0 +1,82 @@
+"""`evenbeat status`: how everything is, on one screen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.ops.maintenance import in_words
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.options import DataDir
+from evenbeat.cli.shell.watch import Watch, look_or_watch
+from evenbeat.core.ops.figures import Lag
+from evenbeat.core.ops.statistics import Overview
+from evenbeat.core.time.durations import coarse
+from evenbeat.store.ops.maintenance import Maintenance
+from evenbeat.store.ops.nodes import StoredNode
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What it shows."""
+
+    overview: Overview
+    lag: Lag
+    nodes: list[StoredNode]
+    maintenance: Maintenance | None
+
+
+def status(
+    watch: Watch = False, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Show how everything is: jobs by state, lag, nodes, runs, dead letters.
+
+    Example: evenbeat status --watch
+    """
+
+    async def look(eb: Evenbeat) -> None:
+        nodes = [node for node in await eb.nodes.all() if node.is_alive]
+        overview, lag = await eb.statistics.of_all(), await eb.lag()
+        screen = Screen(overview, lag, nodes, await eb.maintenance.status())
+        if output is printing.Format.JSON:
+            printing.json(as_object(screen))
+        else:
+            tell(screen)
+
+    look_or_watch(look, watch, data_dir, output)
+
+
+def as_object(screen: Screen) -> dict[str, Any]:
+    from evenbeat.api.v1.ops.wire.operations import MaintenanceOut, NodesOut
+    from evenbeat.api.v1.ops.wire.statistics import StatsOut
+
+    return {
+        **StatsOut.from_core(screen.overview).model_dump(mode="json"),
+        "lag_seconds": screen.lag.schedule.total_seconds(),
+        "nodes": NodesOut.from_core(screen.nodes).model_dump(mode="json")["nodes"],
+        "maintenance": MaintenanceOut.from_core(screen.maintenance).model_dump(mode="json"),
+    }
+
+
+def tell(screen: Screen) -> None:
+    overview, runs = screen.overview, screen.overview.runs
+    jobs = [f"{count:,} {state}" for state, count in sorted(overview.jobs.items()) if count]
+    running = sum(node.running for node in screen.nodes)
+    rate = "" if runs.success_rate is None else f" ({runs.success_rate:.1%} went well)"
+    letters = f"{overview.dead_letters:,}, {overview.open_dead_letters:,} not acknowledged"
+    printing.fields(
+        {
+            "at": printing.instant(overview.at),
+            "jobs": ", ".join(jobs) or "none",
+            "lag": coarse(screen.lag.schedule),
+            "nodes": f"{len(screen.nodes)} alive, {printing.count(running, 'run')} in hand",
+            "runs": f"{runs.completed:,} completed, {runs.failed:,} failed{rate}",
+            "dead letters": letters,
+            "maintenance": in_words(screen.maintenance, overview.at),
+        }
+    )
+    if screen.nodes and screen.lag.unserved:
+        typer.echo("\nSome jobs are due that no live node serves: `evenbeat doctor` says which.")
+    if not screen.nodes:
+        typer.echo("\nNo node is alive, so nothing runs: start one with `evenbeat worker`.")

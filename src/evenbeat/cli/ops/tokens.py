@@ -1,0 +1,125 @@
+"""`evenbeat token` and `evenbeat tokens`: make one, list them, revoke one."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import check_schema, whoami, with_app, with_time
+from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.options import DataDir, Page, Yes
+from evenbeat.config import Settings, load
+from evenbeat.control.ops.token_signing import make_token
+from evenbeat.core.errors import MigrationFailed, StoreUnavailable
+from evenbeat.core.ops.access import LIFETIME, AccessToken, Role
+from evenbeat.core.time.durations import parse_duration
+from evenbeat.observe import log
+from evenbeat.store.database.connection_errors import rights
+
+app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
+
+COLUMNS = ("id", "name", "role", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by")
+NOT_RECORDED = (
+    "This token is not recorded, since {why}: it is good, but `evenbeat tokens` neither lists nor "
+    "revokes it. Make it beside a running `evenbeat up` or `server` to have it recorded."
+)
+
+
+def token(
+    role: Annotated[Role, typer.Option(help="What its bearer may do.")] = Role.OPERATOR,
+    name: Annotated[str, typer.Option(help="Who its bearer is.")] = "cli",
+    expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
+    data_dir: DataDir = None,
+) -> None:
+    """Print a token for the API, alone on the last line.
+
+    Example: evenbeat token --role viewer --name grafana --expires 90d
+    """
+    lifetime = parse_duration(expires, "expires", LIFETIME)
+    settings = load(data_dir=data_dir)
+    log.configure(settings)
+    try:
+        with rights():
+            signed = asyncio.run(issue(settings, name, role, lifetime))
+    except (StoreUnavailable, MigrationFailed) as error:
+        signed = make_token(settings, name=name, role=role, lifetime=lifetime)
+        typer.echo(NOT_RECORDED.format(why=error), err=True)
+    typer.echo(signed)
+
+
+async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) -> str:
+    eb = Evenbeat(settings)
+    # A server is not started for one row: whoever will use the token starts it.
+    if not eb.has_database():
+        raise StoreUnavailable("no database is running")
+    async with eb:
+        await check_schema(eb)
+        _, signed = await eb.tokens.issue(
+            name=name, role=role, lifetime=lifetime, issued_by=whoami()
+        )
+        return signed
+
+
+@app.command("list")
+@spread
+def list_tokens(
+    page: Page,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List the tokens that were made, newest first.
+
+    Example: evenbeat tokens list
+    """
+    found, now = with_time(
+        lambda eb: eb.tokens.page(limit=page.limit, offset=page.offset), data_dir
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.token import TokensOut
+
+        printing.answer(TokensOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    printing.rows(COLUMNS, [row_of(each, now) for each in found.tokens])
+    page.tell_rest(len(found.tokens), found.total)
+
+
+def row_of(token: AccessToken, now: datetime) -> tuple[Any, ...]:
+    return (
+        token.id,
+        token.name,
+        token.role,
+        printing.moment(token.issued_at, now),
+        token.issued_by,
+        printing.moment(token.expires_at, now),
+        printing.moment(token.revoked_at, now),
+        token.revoked_by,
+    )
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[
+        UUID, typer.Argument(help="As `evenbeat tokens list` shows it.", metavar="ID")
+    ],
+    yes: Yes = False,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Revoke a token: it opens nothing any more, within seconds on every process. Asks first.
+
+    Example: evenbeat tokens revoke 0a6b1c52-6f0e-4b8e-9d0c-3f6a2f3f7a11
+    """
+    if not yes:
+        found = with_app(lambda eb: eb.tokens.get(token_id), data_dir)
+        typer.confirm(f"Revoke the token of {found.name}, {found.id}?", abort=True, err=True)
+    revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=whoami()), data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.ops.wire.token import TokenOut
+
+        printing.answer(TokenOut.from_core(revoked))
+    else:
+        typer.echo(f"Revoked the token of {revoked.name}, {revoked.id}.")

@@ -1,0 +1,44 @@
+"""`evenbeat verify`: whether everything in the database is as it must be."""
+
+import typer
+
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import with_app
+from evenbeat.cli.shell.options import DataDir
+from evenbeat.control.ops.verify import ALL_RULES, Report
+
+
+def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
+    """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
+
+    Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
+
+    Example: evenbeat verify
+    """
+    report = with_app(lambda eb: eb.verify(), data_dir)
+    if output is printing.Format.JSON:
+        printing.json(as_object(report))
+    else:
+        tell(report)
+    if report.breaches:
+        raise typer.Exit(1)
+
+
+def tell(report: Report) -> None:
+    for rule in ALL_RULES:
+        breaches = report.of(rule)
+        typer.echo(f"{'BROKEN' if breaches else 'ok':6}  {rule.replace('_', ' ')}")
+        for breach in breaches:
+            typer.echo(f"          {breach.detail}")
+    scope, count = report.scope, len(report.breaches)
+    found = f"{count} breach{'es'[: 2 * (count > 1)]} found" if count else "nothing found"
+    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs looked at: {found}.")
+
+
+def as_object(report: Report) -> dict[str, object]:
+    return {
+        "jobs": report.scope.jobs,
+        "runs": report.scope.runs,
+        "rules": {rule: [each.detail for each in report.of(rule)] for rule in ALL_RULES},
+        "breaches": len(report.breaches),
+    }

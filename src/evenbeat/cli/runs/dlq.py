@@ -1,0 +1,373 @@
+"""`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
+
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from evenbeat.app import Evenbeat
+from evenbeat.cli.jobs.job_options import read_json
+from evenbeat.cli.shell import printing
+from evenbeat.cli.shell.app_session import me, with_app, with_time
+from evenbeat.cli.shell.completion import complete_jobs
+from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.options import Consent, DataDir, Page
+from evenbeat.control.runs.dead_letters import LetterTally
+from evenbeat.core.errors import NotFound
+from evenbeat.core.jobs.ids import read_uid, run_uid
+from evenbeat.core.jobs.model import Run
+from evenbeat.core.runs.dead_letters import (
+    ALLOWED,
+    DeadLetter,
+    LetterAction,
+    LetterFilter,
+    LetterState,
+    Remark,
+    letter_id,
+)
+
+app = typer.Typer(
+    help="Dead letters: beats that ran out of attempts, and what becomes of them.",
+    no_args_is_help=True,
+)
+
+LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.", metavar="ID")]
+Ids = Annotated[
+    list[UUID] | None,
+    typer.Argument(
+        help="Letters, as `evenbeat dlq list` shows them; or choose them by options.", metavar="ID"
+    ),
+]
+NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
+
+COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
+GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
+RUN_COLUMNS = ("attempt", "started_at", "node", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which letters: all conditions that are given must hold."""
+
+    job: Annotated[
+        str | None,
+        typer.Option(help="Of this job, by name or id.", autocompletion=complete_jobs),
+    ] = None
+    kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None
+    group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None
+    signature: Annotated[
+        str | None, typer.Option(help="With this error, as `evenbeat dlq groups` shows it.")
+    ] = None
+    owned_by: Annotated[str | None, typer.Option(help="That this owner sees to.")] = None
+    state: Annotated[
+        list[LetterState] | None, typer.Option(help="In this state; give it again for another.")
+    ] = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(getattr(self, field.name) for field in fields(self))
+
+    def filter(self, *default: LetterState) -> LetterFilter:
+        """Of these states where none is given; of any, where there is no default."""
+        states, uid = self.state or default, read_uid(self.job or "")
+        return LetterFilter(
+            states=frozenset(states) if states else None,
+            job_uid=uid,
+            job_name=None if uid else self.job,
+            kind=self.kind,
+            group=self.group,
+            signature=self.signature,
+            owner=self.owned_by,
+        )
+
+
+@app.command("list")
+@spread
+def list_letters(
+    choice: Choice,
+    page: Page,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List dead letters, those that nobody has acknowledged first.
+
+    Example: evenbeat dlq list --state open --kind http
+    """
+    found, now = with_time(
+        lambda eb: eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.runs.wire.dead_letter import LettersOut
+
+        printing.answer(LettersOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    printing.rows(COLUMNS, [row_of(letter, now) for letter in found.letters])
+    page.tell_rest(len(found.letters), found.total)
+
+
+@app.command("groups")
+@spread
+def list_groups(
+    choice: Choice,
+    page: Page,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """List what went wrong, with how often and how long it has.
+
+    Errors that differ in numbers, ids and names only are one.
+
+    Example: evenbeat dlq groups --state open
+    """
+    found, now = with_time(
+        lambda eb: eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset),
+        data_dir,
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.runs.wire.dead_letter import LetterGroupsOut
+
+        printing.answer(LetterGroupsOut.from_core(found, limit=page.limit, offset=page.offset))
+        return
+    rows = [
+        (
+            *(each.signature, each.count, each.open, each.jobs, ", ".join(each.kinds)),
+            *(printing.moment(each.first_at, now), printing.moment(each.last_at, now)),
+        )
+        for each in found.groups
+    ]
+    printing.rows(GROUP_COLUMNS, rows)
+    page.tell_rest(len(found.groups), found.total)
+
+
+@app.command("show")
+def show_letter(
+    uid: LetterId, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+) -> None:
+    """Show a dead letter with its payload and the runs that failed.
+
+    Example: evenbeat dlq show 65626561-7400-8000-8000-00000000002a
+    """
+
+    async def work(eb: Evenbeat) -> tuple[DeadLetter, list[Run]]:
+        letter = await eb.dead_letters.get(letter_id(uid))
+        return letter, await eb.dead_letters.runs(letter)
+
+    (letter, runs), now = with_time(work, data_dir)
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.runs.wire.dead_letter import LetterDetailOut
+
+        printing.answer(LetterDetailOut.of(letter, runs))
+        return
+    printing.fields(facts(letter, now))
+    if runs:
+        typer.echo()
+        printing.rows(
+            RUN_COLUMNS,
+            [
+                (run.attempt, printing.moment(run.started_at, now), run.node, run.error)
+                for run in runs
+            ],
+        )
+
+
+@app.command()
+@spread
+def ack(
+    choice: Choice,
+    consent: Consent,
+    ids: Ids = None,
+    note: NoteText = None,
+    owner: Annotated[str | None, typer.Option(help="Who sees to it from now on.")] = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Say that you have seen these dead letters; asks first, unless you name them.
+
+    Example: evenbeat dlq ack --signature "out of disk" --note "a larger disk is ordered"
+    """
+    action = LetterAction.ACKNOWLEDGE
+    wish = Wish(action, meant(action, ids, choice), Remark(note, owner), consent)
+    fulfil(wish, data_dir, output)
+
+
+@app.command()
+@spread
+def requeue(
+    choice: Choice,
+    consent: Consent,
+    ids: Ids = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
+    ] = None,
+    note: NoteText = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Run these dead letters again, now: by their own jobs, or by new ones that run once.
+
+    Asks first, unless you name them.
+
+    Example: evenbeat dlq requeue --job report --state open
+    """
+    if payload is None:
+        action = LetterAction.REQUEUE
+        wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
+        fulfil(wish, data_dir, output)
+        return
+    if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
+        raise typer.BadParameter("goes with one letter that is named", param_hint="--payload")
+    number, given = letter_id(ids[0]), read_json(payload, "--payload")
+    letter = with_app(
+        lambda eb: eb.dead_letters.requeue(number, Remark(note), payload=given, by=me()),
+        data_dir,
+    )
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.runs.wire.dead_letter import LetterOut
+
+        printing.answer(LetterOut.from_core(letter))
+    else:
+        typer.echo(f"Requeued {run_uid(letter.id)} as the job {letter.requeued_as}.")
+
+
+@app.command()
+@spread
+def discard(
+    choice: Choice,
+    consent: Consent,
+    ids: Ids = None,
+    note: NoteText = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
+) -> None:
+    """Do nothing more about these dead letters, for good; asks first.
+
+    Example: evenbeat dlq discard --kind mail --state acknowledged --dry-run
+    """
+    action = LetterAction.DISCARD
+    wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
+    fulfil(wish, data_dir, output)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants done, and to which letters: those named, or all that match."""
+
+    action: LetterAction
+    chosen: LetterFilter
+    remark: Remark
+    consent: Consent
+
+    @property
+    def needs_consent(self) -> bool:
+        """To end letters for good, or to touch some that were not named one by one."""
+        is_weighty = self.action is LetterAction.DISCARD or self.chosen.ids is None
+        return is_weighty and not self.consent.yes
+
+    async def look(self, eb: Evenbeat) -> LetterTally:
+        """What would be done, if all that are named are there."""
+        found = await self._act(eb, self.chosen, dry_run=True)
+        there = {*found.changed, *(each.id for each in found.refused)}
+        for missing in sorted((self.chosen.ids or frozenset()) - there):
+            raise NotFound(f"no dead letter {run_uid(missing)}: nothing was done")
+        return found
+
+    async def act(self, eb: Evenbeat, found: LetterTally) -> LetterTally:
+        """Only what was looked at; what comes to match meanwhile was not asked about."""
+        return await self._act(eb, LetterFilter(ids=frozenset(found.changed)), dry_run=False)
+
+    async def _act(self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool) -> LetterTally:
+        return await eb.dead_letters.act(
+            self.action,
+            chosen,
+            self.remark,
+            by=me(),
+            dry_run=dry_run,
+            skip_refused=self.consent.skip_refused,
+        )
+
+
+def fulfil(wish: Wish, data_dir: str | None, output: printing.Format) -> None:
+    found = with_app(wish.look, data_dir)
+    is_refused = bool(found.refused) and not wish.consent.skip_refused
+    if wish.consent.dry_run or is_refused or not found.changed:
+        tell(found, output)
+        # As it would end without --dry-run.
+        if is_refused:
+            typer.echo(printing.REFUSED, err=True)
+            raise typer.Exit(1)
+        return
+    if wish.needs_consent:
+        what = printing.count(len(found.changed), "dead letter")
+        typer.confirm(f"{wish.action.capitalize()} {what}?", abort=True, err=True)
+    done = with_app(lambda eb: wish.act(eb, found), data_dir)
+    tell(replace(done, refused=(*found.refused, *done.refused)), output)
+
+
+def tell(tally: LetterTally, output: printing.Format) -> None:
+    if output is printing.Format.JSON:
+        from evenbeat.api.v1.runs.wire.dead_letter import LetterActionOut
+
+        printing.answer(LetterActionOut.from_core(tally))
+        return
+    done = f"would {tally.action}" if tally.is_dry_run else str(tally.action)
+    rows = [
+        *((run_uid(each), done) for each in tally.changed),
+        *((run_uid(each.id), f"refused: {each.error}") for each in tally.refused),
+    ]
+    if rows:
+        printing.rows(("id", "done"), rows)
+    else:
+        typer.echo("No dead letter matches.")
+
+
+def meant(action: LetterAction, ids: list[UUID] | None, choice: Choice) -> LetterFilter:
+    """Those that are named; or those that match, in every state that allows it if none is given."""
+    if ids and not choice.is_empty:
+        raise typer.BadParameter("name letters, or choose them by options: not both")
+    if ids:
+        return LetterFilter(ids=frozenset(map(letter_id, ids)))
+    if choice.is_empty:
+        raise typer.BadParameter(
+            "say which letters: name them, or choose them by options such as --job or --state"
+        )
+    return choice.filter(*(state for state, allowed in ALLOWED.items() if action in allowed))
+
+
+def row_of(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:
+    return (
+        run_uid(letter.id),
+        letter.state,
+        letter.job_name or letter.job_uid,
+        letter.kind,
+        letter.attempts,
+        printing.moment(letter.created_at, now),
+        letter.error,
+    )
+
+
+def facts(letter: DeadLetter, now: datetime) -> dict[str, Any]:
+    return {
+        "id": run_uid(letter.id),
+        "state": letter.state,
+        "job": letter.job_name,
+        "job id": letter.job_uid,
+        "kind": letter.kind,
+        "group": letter.group_key,
+        "payload": printing.in_json(letter.payload),
+        "beat": printing.moment(letter.beat_at, now),
+        "attempts": letter.attempts,
+        "error": letter.error,
+        "signature": letter.signature,
+        "failed": printing.moment(letter.created_at, now),
+        "acknowledged": printing.moment(letter.acknowledged_at, now),
+        "acknowledged by": letter.acknowledged_by,
+        "owner": letter.owner,
+        "note": letter.note,
+        "ended": printing.moment(letter.ended_at, now),
+        "ended by": letter.ended_by,
+        "requeued as": letter.requeued_as,
+    }

@@ -1,0 +1,133 @@
+"""How commands show things: tables for people, JSON for programs."""
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import BaseModel, SecretStr
+from rich.console import Console
+from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from evenbeat.config import Settings
+from evenbeat.core.time.durations import coarse, format_duration
+
+LONGEST_LINE = 1_000
+REFUSED = "Nothing is done while one refuses: --skip-refused leaves them out."
+
+
+class Format(StrEnum):
+    """Whom the output is for."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="table or json")]
+
+
+def json(value: object) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=plain).decode())
+
+
+def answer(shown: BaseModel, **more: Any) -> None:
+    """What the REST API would answer, and what it does not know of."""
+    json(shown.model_dump(mode="json") | more)
+
+
+def in_json(value: object) -> str:
+    """On one line, for a cell."""
+    return orjson.dumps(value).decode()
+
+
+def rows(
+    names: Sequence[str], values: Sequence[Sequence[Any]], output: Format = Format.TABLE
+) -> None:
+    if output is Format.JSON:
+        json([dict(zip(names, row, strict=True)) for row in values])
+        return
+    table = Table(*names, box=None, pad_edge=False, header_style="bold")
+    for row in values:
+        # As text: what stands in brackets would be taken for markup.
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    # One line a row where programs read it: only a terminal has an edge to fold at.
+    console = Console()
+    (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
+
+
+def fields(values: Mapping[str, Any]) -> None:
+    """One thing, a line for each that is known of it; what it does not have is left out."""
+    known = {name: value for name, value in values.items() if value not in (None, (), [], {}, "")}
+    width = max(map(len, known), default=0)
+    for name, value in known.items():
+        typer.echo(f"{name:{width}}  {plain(value)}")
+
+
+def instant(at: datetime | None) -> str | None:
+    return None if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def moment(at: datetime | None, now: datetime) -> str | None:
+    """The exact instant, and how far away that is."""
+    if at is None:
+        return None
+    away = coarse(abs(at - now))
+    if not away:
+        return f"{instant(at)} (now)"
+    length = format_duration(away)
+    return f"{instant(at)} ({f'in {length}' if at > now else f'{length} ago'})"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s'[: number != 1]}"
+
+
+@contextlib.contextmanager
+def progress(what: str, *, counts_bytes: bool = False) -> Generator[Callable[[str, int], None]]:
+    """Shows on standard error how far something has come, to whoever sits at a terminal.
+
+    Call what is given with what is being done, and how much more of it is.
+    """
+    amount = DownloadColumn() if counts_bytes else TextColumn("{task.completed:,}")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), amount, TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(part: str, count: int) -> None:
+            bar.update(task, description=f"{what} {part}".strip(), advance=count)
+
+        yield advance
+
+
+def settings(settings: Settings, output: Format) -> None:
+    names = ("setting", "value", "from", "meaning")
+    values = [
+        (
+            name,
+            getattr(settings, name),
+            origin,
+            type(settings).model_fields[name].description,
+        )
+        for name, origin in settings.origins.items()
+    ]
+    rows(names, values, output)
+
+
+def plain(value: object) -> str:
+    match value:
+        case None | ():
+            return "-"
+        case SecretStr():
+            return "(secret)"
+        case timedelta():
+            return format_duration(value)
+        case _:
+            return str(value)

@@ -1,0 +1,215 @@
+"""Balancing as people handle it: how even the load is, what would help, and doing it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from evenbeat.config import Settings
+from evenbeat.control.balance.advice import Adviser
+from evenbeat.control.balance.rebalancing import Rebalancing
+from evenbeat.core.balance.footprint import Footprint
+from evenbeat.core.balance.forecast import forecast
+from evenbeat.core.balance.model import (
+    LONGEST_COST_S,
+    UNKNOWN_COST_S,
+    Distribution,
+    Load,
+    Outlook,
+    Reason,
+    Score,
+)
+from evenbeat.core.balance.projection import project
+from evenbeat.core.balance.record import BalanceFigures, KeptPlan, PlanSummary, ScorePoint
+from evenbeat.core.balance.ring import LoadRing
+from evenbeat.core.balance.score import distribution
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.ops.audit import PYTHON, Actor
+from evenbeat.core.time.durations import Limits
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.observe import failpoint, log
+from evenbeat.placement.placement import Placement
+from evenbeat.placement.scorekeeping import keep_score
+from evenbeat.store.balance import rebalance_plans, scores
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import figures
+
+# A line for each of a hundred thousand jobs in their cooldown tells nobody anything.
+MOST_TOLD = 1_000
+MOST_POINTS = 500
+EXPECTED = Limits(
+    shortest=timedelta(seconds=UNKNOWN_COST_S), longest=timedelta(seconds=LONGEST_COST_S)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The distribution, and what could be done about it."""
+
+    distribution: Distribution
+    group: str | None
+    balancing: str
+    # None: too many jobs to say at once.
+    attainable_score: float | None
+    suggestion: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A plan, and the next 24 hours without and with it."""
+
+    plan: KeptPlan
+    current: Distribution
+    projected: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A plan that was carried out, and how even the load is since."""
+
+    plan: KeptPlan
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Jobs that somebody wonders about: so many of one timetable, each run as long as expected."""
+
+    timetable: Timetable
+    count: int = 1
+    expected: timedelta = EXPECTED.shortest
+
+    def __post_init__(self) -> None:
+        if not self.timetable.schedule.is_recurring:
+            raise InvalidInput("schedule", "must recur: what runs once is no part of the forecast")
+
+    def loads(self, start_s: int, now: datetime) -> list[Load]:
+        planned = self.timetable.planned_at(now)
+        load = Footprint.of(planned, self.expected.total_seconds()).load(start_s)
+        return [replace(load, phase_s=None) if planned.is_free else load] * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The coming week slot by slot, with what was added to it."""
+
+    slots: tuple[Outlook, ...]
+    group: str | None
+    workers: int | None
+    job_count: int
+    added_count: int
+
+
+class Balance:
+    """The balance of one database; what it shows, it shows whatever `balancing` is set to.
+
+    A group is looked at as if its jobs were alone, and evened out by itself.
+    """
+
+    def __init__(self, database: Database, placement: Placement, settings: Settings) -> None:
+        self._database = database
+        self._placement = placement
+        self._balancing = settings.balancing
+        self._score_interval = settings.score_interval
+        self._rebalancing = Rebalancing(database, placement)
+        self._adviser = Adviser(placement)
+
+    async def view(self, *, group: str | None = None) -> View:
+        """The next 24 hours, how even they are, and what could be done about it."""
+        ring, now = await self._ring(group), await clock.now(self._database)
+        advice = await self._adviser.advise(ring, group, now)
+        return View(
+            distribution(ring), group, self._balancing, advice.attainable_score, advice.suggestion
+        )
+
+    async def preview(
+        self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
+    ) -> Preview:
+        """A plan, kept so that it can be applied as it is; nothing is moved."""
+        plan, candidates = await self._rebalancing.plan(group, max_moves, by)
+        async with self._database.transaction() as session:
+            await rebalance_plans.add(session, plan)
+        made_at = plan.summary.made_at
+        return Preview(plan, *await asyncio.to_thread(project, candidates, plan.moves, made_at))
+
+    async def apply(self, plan_id: UUID, *, by: Actor = PYTHON) -> Applied:
+        """Carry out a plan exactly as it was shown; Conflict if that cannot be any more."""
+        return await self._applied(await self._rebalancing.apply(plan_id, by))
+
+    async def rebalance(
+        self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
+    ) -> Applied:
+        """Make a plan and carry it out at once."""
+        return await self._applied(await self._rebalancing.plan_and_apply(group, max_moves, by))
+
+    async def undo(self, plan_id: UUID | None = None, *, by: Actor = PYTHON) -> Applied:
+        """Take the last rebalance back; with a plan id, only if it is that one."""
+        return await self._applied(await self._rebalancing.undo(plan_id, by))
+
+    async def last_applied(self) -> PlanSummary:
+        """What an undo would take back; Conflict if there is nothing."""
+        return await self._rebalancing.last_applied()
+
+    async def plans(self, *, limit: int = 50) -> list[PlanSummary]:
+        """Newest first."""
+        return await rebalance_plans.page(self._database, limit=limit)
+
+    async def plan(self, plan_id: UUID) -> KeptPlan:
+        return await rebalance_plans.by_id(self._database, plan_id)
+
+    async def forecast(
+        self,
+        *,
+        group: str | None = None,
+        workers: int | None = None,
+        added: Sequence[Added] = (),
+    ) -> Forecast:
+        """What every slot of the coming week will see: with these jobs besides, so many workers."""
+        ring, now = await self._ring(group), await clock.now(self._database)
+        extra = [load for each in added for load in each.loads(ring.start_s, now)]
+        slots = await asyncio.to_thread(forecast, ring, now, extra=extra, workers=workers)
+        return Forecast(slots, group, workers, ring.job_count + len(extra), len(extra))
+
+    async def score_history(self, reach: timedelta) -> list[ScorePoint]:
+        """The score over the last so many hours; of long times, the worst of each part."""
+        step = max(reach / MOST_POINTS, self._score_interval / 10)
+        return await scores.history(self._database, reach=reach, step=step)
+
+    async def figures(self) -> BalanceFigures | None:
+        """The distribution as it was seen last; None before anybody has looked."""
+        return await figures.read_balance(self._database)
+
+    async def _ring(self, group: str | None) -> LoadRing:
+        if group is None:
+            return await self._placement.ring()
+        candidates = await self._placement.candidates(group)
+        ring = LoadRing(await clock.now(self._database))
+        ring.add_all(each.candidate.load for each in candidates)
+        return ring
+
+    async def _applied(self, plan: KeptPlan) -> Applied:
+        """See how even it is now, and tell of it."""
+        failpoint.reach("rebalanced")
+        await keep_score(self._database, self._placement)
+        applied = Applied(plan, distribution(await self._ring(plan.summary.group)).score)
+        tell(applied)
+        return applied
+
+
+def tell(applied: Applied) -> None:
+    logger, plan = log.get_logger(), applied.plan
+    logger.info(
+        log.REBALANCED if plan.summary.undoes is None else log.REBALANCE_UNDONE,
+        moved=len(plan.moves),
+        skipped=len(plan.skipped),
+        old_score=round(plan.summary.before.score, 3),
+        new_score=round(applied.score.score, 3),
+        plan_id=str(plan.summary.id),
+        group=plan.summary.group,
+    )
+    # What never moves is no news.
+    stayed = [each for each in plan.skipped if each.reason is not Reason.PINNED]
+    for each in stayed[:MOST_TOLD]:
+        logger.warning(log.JOB_SKIPPED, job_id=str(plan.uids[each.job]), reason=str(each.reason))

@@ -1,0 +1,186 @@
+"""Rebalancing: plans are made, carried out exactly as they were shown, and taken back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from evenbeat.core.balance.model import Budget, Candidate, Plan
+from evenbeat.core.balance.projection import project
+from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.record import KeptPlan, PlanState, PlanSummary
+from evenbeat.core.balance.undo import take_back
+from evenbeat.core.errors import Conflict
+from evenbeat.core.jobs.ids import new_job_uid
+from evenbeat.core.ops.audit import Actor, Note
+from evenbeat.observe import failpoint
+from evenbeat.placement.placement import Placement
+from evenbeat.store.balance import load_map, rebalance_plans
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.ops import audit
+
+TRIES, PAUSE = 3, 0.1
+
+_REFUSALS = {
+    PlanState.EXPIRED: "plan {} is too old: plans hold for five minutes; make another",
+    PlanState.APPLIED: "plan {} has been applied already; make another",
+    PlanState.UNDONE: "plan {} has been applied and taken back; make another",
+}
+
+
+class Rebalancing:
+    """Makes plans at any time, and carries them out where balancing is on: all of one or nothing.
+
+    Who carries one out holds the lock of the map, so that nobody else moves anything meanwhile.
+    """
+
+    def __init__(self, database: Database, placement: Placement) -> None:
+        self._database = database
+        self._placement = placement
+
+    async def plan(
+        self, group: str | None, max_moves: int | None, by: Actor
+    ) -> tuple[KeptPlan, list[Candidate]]:
+        """What would be moved, and all jobs that were looked at. It is not kept yet."""
+        now = await clock.now(self._database)
+        # Before the jobs: whatever changes while they are read is then newer than the plan.
+        seen = await rebalance_plans.newest_change(self._database)
+        mapped = await self._placement.candidates(group)
+        candidates = [each.candidate for each in mapped]
+        found = await asyncio.to_thread(
+            rebalance, candidates, now, budget=Budget(max_moves=max_moves)
+        )
+        summary = replace(
+            summary_of(found, now, by),
+            group=group,
+            max_moves=max_moves,
+            seen=seen,
+            job_count=len(mapped),
+        )
+        uids = {each.candidate.load.job: each.uid for each in mapped}
+        return KeptPlan(summary, found.moves, found.skipped, uids), candidates
+
+    async def apply(self, plan_id: UUID, by: Actor) -> KeptPlan:
+        """Carry out a kept plan; Conflict if it is not what was shown any more."""
+
+        async def work() -> KeptPlan:
+            async with self._database.transaction() as session:
+                await load_map.lock(session)
+                plan = await rebalance_plans.lock(session, plan_id)
+                state = plan.summary.state(await clock.now(session))
+                if state in _REFUSALS:
+                    raise Conflict(_REFUSALS[state].format(plan_id))
+                if await rebalance_plans.newest_change(session) != plan.summary.seen:
+                    raise Conflict("the schedule has changed since the plan was made; make another")
+                await self._carry_out(session, plan, by)
+            return plan
+
+        return await self._insist(work)
+
+    async def plan_and_apply(self, group: str | None, max_moves: int | None, by: Actor) -> KeptPlan:
+        """At once: other jobs may come and go meanwhile, as long as those that move stay."""
+
+        async def work() -> KeptPlan:
+            plan, _ = await self.plan(group, max_moves, by)
+            return await self._apply_new(plan, by)
+
+        return await self._insist(work)
+
+    async def undo(self, plan_id: UUID | None, by: Actor) -> KeptPlan:
+        """Take the last rebalance back: jobs that are where it put them return."""
+
+        async def work() -> KeptPlan:
+            last = await self.last_applied()
+            if plan_id not in (None, last.id):
+                raise Conflict(f"plan {plan_id} is not the last rebalance: that is {last.id}")
+            return await self._apply_new(await self._plan_back(last, by), by)
+
+        return await self._insist(work)
+
+    async def _insist(self, work: Callable[[], Awaitable[KeptPlan]]) -> KeptPlan:
+        """A few times: the row of a run that begins or ends just now is free again in a moment."""
+        self._check_mode()
+        for _ in range(TRIES - 1):
+            try:
+                return await work()
+            except Conflict:
+                await asyncio.sleep(PAUSE)
+        return await work()
+
+    async def last_applied(self) -> PlanSummary:
+        last = await rebalance_plans.last_applied(self._database)
+        if last is None:
+            raise Conflict("there is no rebalance to take back")
+        return last
+
+    def _check_mode(self) -> None:
+        if not self._placement.is_placing:
+            raise Conflict("balancing is not on, so nothing is moved: set EVENBEAT_BALANCING=on")
+
+    async def _apply_new(self, plan: KeptPlan, by: Actor) -> KeptPlan:
+        async with self._database.transaction() as session:
+            await load_map.lock(session)
+            if plan.summary.undoes is not None:
+                await self._check_last(session, plan.summary.undoes)
+            await rebalance_plans.add(session, plan)
+            await self._carry_out(session, plan, by)
+        return plan
+
+    async def _check_last(self, session: Session, plan_id: UUID) -> None:
+        last = await rebalance_plans.last_applied(session)
+        if last is None or last.id != plan_id:
+            raise Conflict(f"plan {plan_id} is not the last rebalance any more")
+
+    async def _carry_out(self, session: Session, plan: KeptPlan, by: Actor) -> None:
+        summary = plan.summary
+        if plan.moves:
+            await self._placement.move(session, plan.moves)
+        await rebalance_plans.mark_applied(session, summary.id, by=by)
+        if summary.undoes is not None:
+            await rebalance_plans.mark_undone(session, summary.undoes, by=by)
+        await audit.write(session, [note_of(plan)], by=by)
+        failpoint.reach("before_rebalance_commit")
+
+    async def _plan_back(self, last: PlanSummary, by: Actor) -> KeptPlan:
+        done = await rebalance_plans.by_id(self._database, last.id)
+        now = await clock.now(self._database)
+        candidates = [each.candidate for each in await self._placement.candidates(last.group)]
+        jobs = {candidate.load.job: candidate for candidate in candidates}
+        moves, skipped = take_back(done.moves, jobs, now)
+        if not moves:
+            raise Conflict(f"no job is where the last rebalance, {last.id}, has put it")
+        before, after = await asyncio.to_thread(project, candidates, moves, now)
+        plan = Plan(moves, skipped, before.score, after.score, after.score.score)
+        summary = replace(
+            summary_of(plan, now, by),
+            group=last.group,
+            undoes=last.id,
+            job_count=len(candidates),
+        )
+        return KeptPlan(summary, moves, skipped, done.uids)
+
+
+def summary_of(plan: Plan, now: datetime, by: Actor) -> PlanSummary:
+    return PlanSummary(
+        id=new_job_uid(now),
+        made_at=now,
+        made_by=by.name,
+        before=plan.before,
+        after=plan.after,
+        attainable_score=plan.attainable_score,
+        suggestion=plan.suggestion,
+        move_count=len(plan.moves),
+        skip_count=len(plan.skipped),
+    )
+
+
+def note_of(plan: KeptPlan) -> Note:
+    summary = plan.summary
+    done = {"plan_id": str(summary.id), "moved": summary.move_count, "skipped": summary.skip_count}
+    if summary.group is not None:
+        done["group"] = summary.group
+    if summary.undoes is None:
+        return Note("rebalance", {}, done)
+    return Note("undo rebalance", {"plan_id": str(summary.undoes)}, done)

@@ -1,0 +1,263 @@
+"""Jobs as people handle them: everything that can be done to them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from evenbeat.control.jobs import actions
+from evenbeat.control.jobs.actions import Tally
+from evenbeat.control.jobs.adding import TRIES, Admission, Batch
+from evenbeat.control.jobs.placing import Placing
+from evenbeat.control.jobs.unserved import is_given_to, unserved
+from evenbeat.control.jobs.validation import Entry
+from evenbeat.core.errors import Conflict, InvalidInput, NotFound
+from evenbeat.core.jobs.filters import Filter
+from evenbeat.core.jobs.groups import disagreements
+from evenbeat.core.jobs.ids import read_uid
+from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.jobs.model import Definition, Job
+from evenbeat.core.ops.audit import PYTHON, Actor
+from evenbeat.core.ops.explain import Circumstances, explain
+from evenbeat.core.runs.registry import Registry
+from evenbeat.core.suggestions import did_you_mean
+from evenbeat.observe import traces
+from evenbeat.placement.placement import Placement
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.jobs import actions as store_actions
+from evenbeat.store.jobs import groups, jobs
+from evenbeat.store.jobs.actions import Version
+from evenbeat.store.jobs.jobs import Unreadable
+from evenbeat.store.ops import maintenance, nodes
+
+
+class Jobs:
+    """The jobs of one database."""
+
+    def __init__(
+        self, database: Database, registry: Registry, placement: Placement | None = None
+    ) -> None:
+        """Without a `placement` jobs are left to the nodes to place."""
+        self._database = database
+        self._admission = Admission(database, registry)
+        self._placing = Placing(database, placement)
+
+    @traces.sends
+    async def add(
+        self,
+        definition: Definition,
+        *,
+        dedupe_key: str | None = None,
+        connection: Any = None,
+        by: Actor = PYTHON,
+    ) -> Job:
+        """Plan and store a new job, and wake the nodes. What comes back is on disk.
+
+        While a live job holds the `dedupe_key`, that job comes back instead: `is_new` tells. On a
+        `connection` of asyncpg the job is part of the caller's transaction, and of its fate.
+        """
+        job = await self._admission.add(definition, dedupe_key, connection, by)
+        return job if connection is not None else await self._placing.of_new(job)
+
+    async def add_many(
+        self, entries: Iterable[Entry], *, connection: Any = None, by: Actor = PYTHON
+    ) -> Batch:
+        """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
+        batch = await self._admission.add_many(entries, connection, by)
+        if connection is None and batch.are_recurring:
+            await self._placing.of(batch.uids)
+        return batch
+
+    async def add_within(
+        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
+    ) -> list[UUID]:
+        """New jobs as a part of another change: in its transaction, and of its fate."""
+        return await self._admission.add_within(session, definitions, by)
+
+    async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
+        """The job of this name is to be so: made, changed, or left as it is; may be repeated.
+
+        A schedule that stays the same keeps its rhythm and whatever beat it owes.
+        """
+        if definition.name is None:
+            raise InvalidInput("name", "is missing: it says which job is meant")
+        to = await self._admission.check(definition)
+        for _ in range(TRIES):
+            job = await jobs.by_name(self._database, definition.name)
+            try:
+                if job is None:
+                    return await self.add(definition, by=by)
+                if await self._admission.is_same(job, definition):
+                    return replace(job, warnings=await self._warnings(to))
+                return await self._edit(job.uid, to, by=by, version=job.version)
+            except (Conflict, NotFound):
+                # Somebody has taken the name, changed or deleted the job, since we looked.
+                continue
+        raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
+
+    async def is_put(self, definition: Definition) -> bool | None:
+        """Whether `put` would change nothing; None: there is no job of this name yet."""
+        await self._admission.refuse(definition)
+        job = definition.name and await jobs.by_name(self._database, definition.name)
+        return await self._admission.is_same(job, definition) if job else None
+
+    async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
+        return await jobs.by_uid(self._database, uid, with_deleted=with_deleted)
+
+    async def find(self, name_or_id: str) -> Job:
+        """As people call it; a text that is an id is never taken for a name."""
+        uid = read_uid(name_or_id)
+        if uid is not None:
+            return await self.get(uid)
+        job = await jobs.by_name(self._database, name_or_id)
+        if job is None:
+            known = await jobs.names_near(self._database, name_or_id)
+            raise NotFound(f"no job is named {name_or_id!r}{did_you_mean(name_or_id, known)}")
+        return job
+
+    async def explain(self, uid: UUID) -> str:
+        """Where it stands and what comes next: in a sentence or two."""
+        job = await self.get(uid)
+        living = [node for node in await nodes.all_of_them(self._database, dead=0) if node.is_alive]
+        kind, runs_on = job.definition.kind, job.definition.runs_on
+        serving = [node for node in living if is_given_to(node, kind, runs_on)]
+        paused = await maintenance.status(self._database)
+        group = job.definition.group
+        around = Circumstances(
+            live_nodes=len(living),
+            serving_nodes=len(serving),
+            blocked_by=group and f"group {group.key}",
+            running_on=job.pulse.node,
+            running_since=job.pulse.last_started_at,
+            maintenance=paused and paused.reason,
+        )
+        return explain(job, await clock.now(self._database), around)
+
+    async def run(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Run it once, now; its schedule is not touched. A retry that waits comes forward instead.
+
+        A paused or disabled job runs once and stays so. Refused while it runs.
+        """
+        return await self._do(Action.RUN, uid, by)
+
+    async def pause(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Keep the schedule and run nothing of it; a run in hand finishes first."""
+        return await self._do(Action.PAUSE, uid, by)
+
+    async def resume(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Take the schedule up again at the first beat from now; a one-off job is still owed its.
+
+        While it runs, what was asked of it is taken back.
+        """
+        return await self._do(Action.RESUME, uid, by)
+
+    async def retry(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Bring back what is over: once more, now, and then by its schedule."""
+        return await self._do(Action.RETRY, uid, by)
+
+    async def cancel(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Stop it for good. A run in hand is stopped wherever it runs, once its node hears."""
+        return await self._do(Action.CANCEL, uid, by)
+
+    async def release(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Take its run from a node that is stuck; it is due again at once, and was no attempt.
+
+        Whatever that node still writes of it is fenced. If it lives, it stops the handler when it
+        notices, within seconds.
+        """
+        return await self._do(Action.RELEASE, uid, by)
+
+    async def enable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """As resume, for a disabled job."""
+        return await self._do(Action.ENABLE, uid, by)
+
+    async def disable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
+        """Take it out until it is enabled; a run in hand finishes first."""
+        return await self._do(Action.DISABLE, uid, by)
+
+    async def edit(
+        self,
+        uid: UUID,
+        definition: Definition,
+        *,
+        version: int | None = None,
+        by: Actor = PYTHON,
+        dry_run: bool = False,
+    ) -> Job:
+        """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
+
+        No beat is lost by an edit and none runs twice; the old definition is kept as a version.
+        `dry_run` checks everything and gives the job as it would be.
+        """
+        to = await self._admission.check(definition)
+        if dry_run:
+            job = await actions.try_edit(self._database, uid, to, by=by, version=version)
+            return replace(job, warnings=(*job.warnings, *await unserved(self._database, [to])))
+        return await self._edit(uid, to, by=by, version=version)
+
+    async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
+        """Remove it, and stop its run; its name is free at once, and its history stays."""
+        await self._act_on_one(Action.DELETE, uid, by)
+
+    async def versions(self, uid: UUID) -> list[Version]:
+        """Every definition it has had, the one in force first; of a deleted job too."""
+        return await store_actions.versions(self._database, await jobs.id_of(self._database, uid))
+
+    async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
+        """Edit it back to a definition it had."""
+        found = next((each for each in await self.versions(uid) if each.number == version), None)
+        if found is None:
+            raise NotFound(f"job {uid} has no version {version}")
+        if isinstance(found.definition, Unreadable):
+            raise Conflict(f"version {version} cannot be restored: {found.definition.error}")
+        return await self.edit(uid, found.definition, by=by)
+
+    async def act(
+        self,
+        action: Action,
+        chosen: Filter,
+        *,
+        by: Actor = PYTHON,
+        dry_run: bool = False,
+        skip_refused: bool = False,
+    ) -> Tally:
+        """Do it to every job that is meant, up to 10,000, in one transaction: to all or to none.
+
+        `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
+        """
+        if action is Action.EDIT:
+            raise InvalidInput("action", "edit takes one job and its definition")
+        tally = await actions.act(
+            self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
+        )
+        if not dry_run and action in actions.PLACING:
+            await self._placing.of(tally.changed)
+        return tally
+
+    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
+        waits = await unserved(self._database, [to])
+        told = await actions.edit(self._database, uid, to, by=by, version=version)
+        await self._placing.of([uid])
+        return replace(await self.get(uid), warnings=(*told, *waits))
+
+    async def _warnings(self, definition: Definition) -> tuple[str, ...]:
+        """What it says of its group that does not hold there, and whether it waits for a node."""
+        waits = await unserved(self._database, [definition])
+        asked = definition.group
+        if asked is None or (asked.max_running is None and asked.rate is None):
+            return waits
+        return (*disagreements(asked, await groups.by_key(self._database, asked.key)), *waits)
+
+    async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
+        await self._act_on_one(action, uid, by)
+        return await self.get(uid)
+
+    async def _act_on_one(self, action: Action, uid: UUID, by: Actor) -> None:
+        """One job is many of one."""
+        if not (await self.act(action, Filter.one(uid), by=by)).changed:
+            raise NotFound(f"no job {uid}")
+
+    async def close(self) -> None:
+        """See to it that the nodes have heard of every job; before the database is closed."""
+        await self._admission.close()

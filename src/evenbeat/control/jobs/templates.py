@@ -1,0 +1,65 @@
+"""Templates as people handle them: keep a job with blanks, and make jobs of it."""
+
+from typing import Any
+
+from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.core.jobs.templates import Template
+from evenbeat.core.ops.audit import PYTHON, Actor, Note, difference
+from evenbeat.core.suggestions import did_you_mean
+from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import templates
+from evenbeat.store.ops import audit
+
+
+class Templates:
+    """The templates of one database. A job that was made of one does not follow its changes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, name: str) -> Template:
+        try:
+            return await templates.by_name(self._database, name)
+        except NotFound as error:
+            known = [each.name for each in await self.all()]
+            raise NotFound(f"{error}{did_you_mean(name, known)}") from None
+
+    async def all(self) -> list[Template]:
+        return await templates.all_of_them(self._database)
+
+    async def put(self, template: Template, *, by: Actor = PYTHON) -> Template:
+        """Make it, or change the one of this name."""
+        try:
+            async with self._database.transaction() as session:
+                before, after = None, await templates.make(session, template)
+                if after is None:
+                    before = await templates.locked(session, template.name)
+                    after = await templates.change(session, template)
+                note = noted("put_template", template.name, before, after)
+                await audit.write(session, [note], by=by)
+        except NotFound:
+            raise Conflict(f"the template {template.name!r} comes and goes; put it again") from None
+        return after
+
+    async def delete(self, name: str, *, by: Actor = PYTHON) -> None:
+        """Jobs that were made of it stay."""
+        async with self._database.transaction() as session:
+            before = await templates.delete(session, name)
+            note = noted("delete_template", name, before, None)
+            await audit.write(session, [note], by=by)
+
+
+def noted(action: str, name: str, before: Template | None, after: Template | None) -> Note:
+    was, became = difference(facts(before), facts(after))
+    return Note(action, was, {"template": name, **became})
+
+
+def facts(template: Template | None) -> dict[str, Any]:
+    """What the audit tells of a template."""
+    if template is None:
+        return {}
+    return {
+        "description": template.description,
+        "job": template.job,
+        "parameters": template.parameters,
+    }

@@ -1,0 +1,40 @@
+"""The audit as people read it: who did what, newest first."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from evenbeat.core.ops.audit import Entry
+from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import jobs
+from evenbeat.store.ops import audit
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Some entries, newest first; `older_than` asks for the next page, None is the last one."""
+
+    entries: list[Entry]
+    older_than: int | None
+
+
+class Audit:
+    """What people did, in one database. Nothing in it is ever changed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(
+        self,
+        *,
+        job: UUID | None = None,
+        actor: str | None = None,
+        older_than: int | None = None,
+        limit: int = 50,
+    ) -> AuditPage:
+        """Of one job, deleted or not, or of one actor, or of all."""
+        job_id = None if job is None else await jobs.id_of(self._database, job)
+        entries = await audit.page(
+            self._database, job_id=job_id, actor=actor, older_than=older_than, limit=limit + 1
+        )
+        shown = entries[:limit]
+        return AuditPage(shown, shown[-1].id if len(entries) > limit else None)

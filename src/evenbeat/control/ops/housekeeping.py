@@ -1,0 +1,25 @@
+"""Housekeeping as people see it: what was removed, when it will be looked again, what is amiss."""
+
+from evenbeat.core.ops.housekeeping import Chore
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import chores, table_storage
+from evenbeat.store.ops.table_storage import Drift
+
+
+class Housekeeping:
+    """The chores of one database; nodes do them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def status(self) -> list[Chore]:
+        """Every chore, with what its last round came to; empty before the first node joined."""
+        return await chores.status(self._database)
+
+    async def run_now(self) -> None:
+        """Have every chore done from its beginning, by whichever node looks next."""
+        await chores.hurry(self._database)
+
+    async def drift(self) -> list[Drift]:
+        """Settings of our tables and their server that are not as they should be."""
+        return await table_storage.drift(self._database)

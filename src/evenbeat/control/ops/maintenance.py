@@ -1,0 +1,64 @@
+"""Maintenance: one switch that keeps every node from starting anything."""
+
+from dataclasses import asdict
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.ops.audit import PYTHON, Actor, Note, difference
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.ops import audit, maintenance
+from evenbeat.store.ops.maintenance import Maintenance
+
+LONGEST_REASON = 500
+
+
+class MaintenanceSwitch:
+    """While it is on, nothing is claimed: no beat, no retry, no run by hand.
+
+    Runs in hand go on and their ends are written. Beats that come due wait, and are caught up
+    with once it is off, each by its job's own `catch_up`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def on(self, reason: str, *, by: Actor = PYTHON) -> Maintenance:
+        """Start nothing from now on. Switched on again, it has another reason."""
+        check_text(reason, "reason")
+        if not 1 <= len(reason) <= LONGEST_REASON:
+            raise InvalidInput("reason", f"must have 1 to {LONGEST_REASON} characters")
+        async with self._database.transaction() as session:
+            await maintenance.lock(session)
+            before = await maintenance.status(session)
+            await maintenance.switch_on(session, reason, by=by)
+            after = await maintenance.status(session)
+            assert after is not None  # noqa: S101 - just written
+            await note(session, "maintenance on", before, after, by)
+        return after
+
+    async def off(self, *, by: Actor = PYTHON) -> None:
+        """Go on as usual. Off already, it stays off, and nothing is noted."""
+        async with self._database.transaction() as session:
+            await maintenance.lock(session)
+            before = await maintenance.status(session)
+            if before is None:
+                return
+            await maintenance.switch_off(session)
+            await note(session, "maintenance off", before, None, by)
+        await clock.wake(self._database)
+
+    async def status(self) -> Maintenance | None:
+        """None: everything runs as usual."""
+        return await maintenance.status(self._database)
+
+
+async def note(
+    session: Session,
+    action: str,
+    before: Maintenance | None,
+    after: Maintenance | None,
+    by: Actor,
+) -> None:
+    sides = difference(*(asdict(side) if side else {} for side in (before, after)))
+    await audit.write(session, [Note(action, *sides)], by=by)

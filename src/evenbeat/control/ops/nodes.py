@@ -1,0 +1,48 @@
+"""Nodes as people see them: who lives, who died lately, and who is to rest."""
+
+from collections.abc import Iterable
+
+from evenbeat.control.jobs.unserved import unserved
+from evenbeat.core.errors import NotFound
+from evenbeat.core.jobs.model import Definition
+from evenbeat.core.ops.audit import PYTHON, Actor, Note
+from evenbeat.store.database import clock
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops import audit, nodes
+from evenbeat.store.ops.nodes import StoredNode
+
+LATELY_DEAD = 20
+
+
+class Nodes:
+    """The nodes of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self) -> list[StoredNode]:
+        """Those that live, and the last that died."""
+        return await nodes.all_of_them(self._database, dead=LATELY_DEAD)
+
+    async def warnings(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
+        """Which of these jobs would wait for a node that nobody has started."""
+        return await unserved(self._database, definitions)
+
+    async def drain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
+        """Let it finish what it runs, and give it nothing more: as before it is taken down."""
+        return await self._switch(node_id, by, is_draining=True)
+
+    async def undrain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
+        """Give it work again."""
+        return await self._switch(node_id, by, is_draining=False)
+
+    async def _switch(self, node_id: int, by: Actor, *, is_draining: bool) -> StoredNode:
+        action = "drain" if is_draining else "undrain"
+        async with self._database.transaction() as session:
+            if not await nodes.drain(session, node_id, is_draining=is_draining):
+                raise NotFound(f"no living node {node_id}")
+            note = Note(action, {}, {"node": node_id, "is_draining": is_draining})
+            await audit.write(session, [note], by=by)
+            found = await nodes.all_of_them(session, dead=0)
+        await clock.wake(self._database)
+        return next(node for node in found if node.id == node_id)

@@ -1,0 +1,149 @@
+"""The verifier: looks for anything in the database that must never be there.
+
+Every rule holds at any moment, whatever dies meanwhile. Most are one statement each, in
+store/ops/verify.sql; that no beat is lost and that the map is true is worked out here, from the
+timetables.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from evenbeat.core.balance.footprint import Footprint
+from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database.pool import Database
+from evenbeat.store.ops.verify import GRACE, RULES, Account, Entry, Scope, Snapshot, snapshot
+
+NO_BEAT_IS_LOST = "no_beat_is_lost"
+THE_MAP_IS_TRUE = "the_map_has_every_job_where_it_beats"
+ALL_RULES = (*RULES, NO_BEAT_IS_LOST, THE_MAP_IS_TRUE)
+# More than anyone reads: a rule that is broken this often is not broken by one job.
+MOST_BREACHES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A rule, and what broke it."""
+
+    rule: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.rule.replace('_', ' ')}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at, by which rules, and what was found."""
+
+    scope: Scope
+    breaches: tuple[Breach, ...]
+
+    def of(self, rule: str) -> list[Breach]:
+        return [breach for breach in self.breaches if breach.rule == rule]
+
+
+async def verify(database: Database, *, grace: timedelta = GRACE) -> list[Breach]:
+    """Everything that breaks a rule, up to a hundred breaches of each. Nothing is written."""
+    return list((await examine(database, grace=grace)).breaches)
+
+
+async def examine(database: Database, *, grace: timedelta = GRACE) -> Report:
+    """Look at one moment of the database; the dead may have gone unnoticed for `grace`."""
+    async with snapshot(database, grace) as seen:
+        found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
+        lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await lost_beats(seen)]
+        wrong = [Breach(THE_MAP_IS_TRUE, detail) for detail in await misplaced(seen)]
+        return Report(await seen.scope(), (*found, *lost, *wrong))
+
+
+async def misplaced(seen: Snapshot) -> list[str]:
+    found: list[str] = []
+    async for job_id, counted, timetable in seen.mapped():
+        beats = replace(Footprint.of(timetable), cost_s=counted.cost_s)
+        if beats != counted and len(found) < MOST_BREACHES:
+            found.append(
+                f"job {job_id}: beats every {beats.interval_s} s at {beats.phase_s} s, "
+                f"and is counted every {counted.interval_s} s at {counted.phase_s} s"
+            )
+    return found
+
+
+async def lost_beats(seen: Snapshot) -> list[str]:
+    found: list[str] = []
+    async for account in seen.accounts():
+        found.extend(islice(audit(account), MOST_BREACHES - len(found)))
+        if len(found) >= MOST_BREACHES:
+            break
+    return found
+
+
+def audit(account: Account) -> Iterator[str]:
+    """Every beat up to the cursor is that of a run or inside exactly one row of missed beats.
+
+    Rows of one beat follow each other; the first of the next beat, or a row of missed beats, is
+    due to begin exactly one beat later. A run by hand may take up a schedule that somebody had
+    stopped: what lies between is not judged.
+    """
+    ledger = Ledger(account)
+    for entry in account.entries:
+        if entry.is_manual:
+            ledger.is_resumed = True
+        elif entry.beat_at is not None and entry.beat_at != ledger.last_at:
+            yield from ledger.follow(entry.beat_at, f"run {entry.number}")
+            yield from ledger.pass_over(entry)
+    if account.cursor is not None and account.entries:
+        yield from ledger.follow(account.cursor, "the next beat")
+
+
+class Ledger:
+    """The beats of one job as they are accounted for."""
+
+    def __init__(self, account: Account) -> None:
+        self._job_id = account.job_id
+        self._timetable = endless(account.timetable)
+        self._planned_at = account.planned_at
+        # What came before the oldest run that is kept cannot be asked for.
+        first = account.run_number + 1
+        self._is_whole = bool(account.entries) and account.entries[0].number == first
+        self.last_at: datetime | None = None
+        self.is_resumed = False
+
+    def follow(self, beat_at: datetime, what: str) -> Iterator[str]:
+        """`what` accounts for this beat, so that it has to be the next one."""
+        expected_at = self._expected()
+        if expected_at is not None and beat_at > expected_at and not self.is_resumed:
+            yield self._say(f"{what} is for {beat_at}, and the beat of {expected_at} is lost")
+        elif self.last_at is not None and beat_at <= self.last_at:
+            yield self._say(f"{what} is for {beat_at}, which has been accounted for")
+        elif self._timetable.next_after(beat_at - RESOLUTION) != beat_at:
+            yield self._say(f"{what} is for {beat_at}, which is no beat")
+        self.last_at, self.is_resumed = beat_at, False
+
+    def pass_over(self, entry: Entry) -> Iterator[str]:
+        """A row of missed beats accounts for all of them, both ends included."""
+        first_at, until_at = entry.beat_at, entry.until_at
+        if first_at is None or until_at is None:
+            return
+        if until_at < first_at or self._timetable.next_after(until_at - RESOLUTION) != until_at:
+            yield self._say(f"run {entry.number} misses beats until {until_at}, which is none")
+        count = self._timetable.count_between(first_at - RESOLUTION, until_at)
+        if count not in (None, entry.count):
+            yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
+        self.last_at = max(first_at, until_at)
+
+    def _expected(self) -> datetime | None:
+        """The newest beat that may come next without a loss; None where nobody can say."""
+        if self.last_at is not None:
+            return self._timetable.next_after(self.last_at)
+        return self._timetable.next_after(self._planned_at) if self._is_whole else None
+
+    def _say(self, what: str) -> str:
+        return f"job {self._job_id}: {what}"
+
+
+def endless(timetable: Timetable) -> Timetable:
+    """The same beats without `max_runs`: beats that are passed over are not runs."""
+    return replace(timetable, bounds=replace(timetable.bounds, max_runs=None))

@@ -1,0 +1,1 @@
+"""What people do with the history of runs, and about dead letters."""

@@ -1,0 +1,80 @@
+"""History as people read it: the runs of a job."""
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from evenbeat.core.jobs.model import Run, RunState
+from evenbeat.core.runs.run_export import EVERY_RUN, ExportedRun, RunFilter
+from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import jobs
+from evenbeat.store.runs import runs
+from evenbeat.store.runs.runs import ListedRun, StoredLine
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some runs of a job, newest first, and how many there are in all."""
+
+    runs: list[Run]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPage:
+    """Some runs, newest first; `older_than` asks for the next page, None is the last one."""
+
+    runs: list[ListedRun]
+    older_than: int | None
+
+
+class History:
+    """The runs of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_job(
+        self,
+        uid: UUID,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        with_skipped: bool = True,
+        with_returned: bool = True,
+    ) -> Page:
+        """Of a deleted job too: its history stays. Beats that were not run are rows of it, and so
+        are runs that were handed back or snoozed: `with_returned`."""
+        job_id = await jobs.id_of(self._database, uid)
+        kept = {"with_skipped": with_skipped, "with_returned": with_returned}
+        found = await runs.page(self._database, job_id, uid, limit=limit, offset=offset, **kept)
+        total = await runs.count(self._database, job_id, **kept)
+        return Page(found, total)
+
+    def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:
+        """Every run that is meant, the oldest first, as of one moment; as many as there are."""
+        return runs.export(self._database.url, self._database.clock, chosen)
+
+    async def get(self, run_id: int) -> Run:
+        """One run, ended or in hand."""
+        return await runs.by_id(self._database, run_id)
+
+    async def newest(
+        self,
+        *,
+        job: UUID | None = None,
+        states: Collection[RunState] | None = None,
+        older_than: int | None = None,
+        limit: int = 50,
+    ) -> NewestPage:
+        """Of all jobs, or of one, deleted or not."""
+        job_id = None if job is None else await jobs.id_of(self._database, job)
+        found = await runs.newest(
+            self._database, job_id=job_id, states=states, older_than=older_than, limit=limit + 1
+        )
+        shown = found[:limit]
+        return NewestPage(shown, shown[-1].run.id if len(found) > limit else None)
+
+    async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLine]:
+        """What a run said, in its order; `after` is the last line that is known already."""
+        return await runs.lines(self._database, run_id, after=after, limit=limit)

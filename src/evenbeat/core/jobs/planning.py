@@ -1,0 +1,88 @@
+"""When a job runs first: after it is written, edited, resumed or enabled."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.jobs.model import Definition, State
+from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.time.schedules.once import Once
+from evenbeat.core.time.timetable import Timetable
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a new job begins with: its timetable with everything decided, and its first beat."""
+
+    timetable: Timetable
+    first_beat: datetime
+    state: State
+
+
+def plan(timetable: Timetable, now: datetime) -> Plan:
+    """The plan of a new job. One that would never run is refused."""
+    planned = timetable.planned_at(now)
+    beat = first_beat(planned, now)
+    if beat is None:
+        raise InvalidInput("schedule", "has no beat left: nothing would ever run")
+    return Plan(planned, beat, state_waiting_for(planned))
+
+
+def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
+    """The first beat of a new job; it belongs to `timetable.planned_at(now)`, which is stored.
+
+    An instant that has passed is due at once.
+    """
+    planned = timetable.planned_at(now)
+    if isinstance(planned.schedule, Once):
+        return planned.next_after(planned.schedule.at - RESOLUTION)
+    return planned.next_after(now)
+
+
+def initial_state(definition: Definition) -> State:
+    """Where a job waits that has not run yet, or is to run again."""
+    return state_waiting_for(definition.timetable)
+
+
+def state_waiting_for(timetable: Timetable) -> State:
+    return State.SCHEDULED if timetable.schedule.is_recurring else State.PENDING
+
+
+def keep_rhythm(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
+    """What `timetable` is for a job that has `stored`: at the same place, if it says the same.
+
+    And `now`, said again, is the instant that it was then, once that has come.
+    """
+    if timetable.schedule == stored.schedule:
+        is_kept = timetable.within == stored.within
+        return replace(timetable, place=stored.place if is_kept else None).planned_at(now)
+    then = stored.schedule.at if isinstance(stored.schedule, Once) else None
+    if then is None or then > now or timetable.schedule.planned_at(then) != stored.schedule:
+        return timetable.planned_at(now)
+    return replace(timetable, schedule=stored.schedule)
+
+
+def replan(
+    timetable: Timetable, now: datetime, *, runs_so_far: int = 0, is_owed: bool = True
+) -> datetime | None:
+    """The first beat of a job that was edited, by its new timetable.
+
+    A job that `is_owed` a beat gets one even for an instant that has passed. One whose beat is in
+    hand, is still being tried or is over does not: that would be a second run.
+    """
+    if is_owed and not timetable.schedule.is_recurring:
+        return first_beat(timetable, now)
+    return timetable.planned_at(now).next_after(now, runs_so_far)
+
+
+def resume(
+    cursor: datetime | None, timetable: Timetable, now: datetime, *, runs_so_far: int = 0
+) -> datetime | None:
+    """The cursor of a job that is resumed or enabled.
+
+    The beats of the pause are nobody's loss: a recurring job falls into its rhythm again at the
+    first beat after now, and only a one-off job is still owed its only beat.
+    """
+    if not timetable.schedule.is_recurring:
+        return cursor
+    return timetable.planned_at(now).next_after(now, runs_so_far)

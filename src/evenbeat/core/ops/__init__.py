@@ -1,0 +1,1 @@
+"""Values for operators: statistics, the audit, roles, and explanations."""

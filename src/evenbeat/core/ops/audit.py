@@ -1,0 +1,64 @@
+"""Who did what to a job, and when."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from evenbeat.core.errors import InvalidInput
+from evenbeat.core.jobs.payload import check_text
+
+LONGEST_ACTOR = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Whoever does it: a person, a program; and the request by which it came, if one did."""
+
+    name: str
+    request_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for field, text in (("actor", self.name), ("request_id", self.request_id or "-")):
+            check_text(text, field)
+            if not 1 <= len(text) <= LONGEST_ACTOR:
+                raise InvalidInput(field, f"must have 1 to {LONGEST_ACTOR} characters")
+
+
+PYTHON = Actor("python")
+"""Who it is where a program does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One row of the audit before it is written: of `before` and `after`, only what differs."""
+
+    action: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    job_id: int | None = None
+    job_uid: UUID | None = None
+    job_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the audit. It has no job where the whole of Evenbeat was meant."""
+
+    id: int
+    at: datetime
+    actor: Actor
+    action: str
+    job_uid: UUID | None
+    job_name: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def difference(
+    before: dict[str, Any], after: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both, without what is the same in both."""
+    keys = sorted(before.keys() | after.keys())
+    changed = [key for key in keys if before.get(key) != after.get(key)]
+    return {key: before.get(key) for key in changed}, {key: after.get(key) for key in changed}

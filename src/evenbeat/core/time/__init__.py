@@ -1,0 +1,1 @@
+"""When: schedules, zones, windows and lengths of time."""

@@ -1,0 +1,1 @@
+"""What a node does for the whole service: it keeps its lease, and tidies up."""

@@ -1,0 +1,178 @@
+"""The janitor: counts runs into their days and removes what need not be kept, bit by bit."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from evenbeat.config import Settings
+from evenbeat.core.ops.housekeeping import LARGEST, Chore, Piece, next_size, pause_after
+from evenbeat.observe import failpoint, log
+from evenbeat.placement.placement import Placement
+from evenbeat.placement.scorekeeping import keep_score
+from evenbeat.store.balance import load_map, rebalance_plans, scores
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.ops import chores, figures, idempotency, retention, tokens
+
+COUNT_EVERY = timedelta(minutes=1)
+# Long enough to see whose token it was that does not open anything any more.
+KEEP_EXPIRED_TOKENS = timedelta(days=30)
+STRAYS_EVERY = timedelta(days=1)
+# Somebody may have asked for a round meanwhile, or died in the middle of one.
+LOOK_EVERY = timedelta(seconds=5)
+# Counting all jobs reads them all: no more than a hundredth of the time is spent on it.
+COUNT_JOBS_AFTER = 100
+# A plan may move thousands of jobs.
+MOVES_PER_PLAN = 100
+# Whose work people want to hear of; the others do nothing but look and count.
+REMOVING = ("runs", "jobs", "days", chores.LETTERS, "answers", "tokens", "plans", "scores")
+
+Work = Callable[[Session, Chore, int], Awaitable[Piece]]
+
+
+class Janitor:
+    """Every node is a janitor; the rows of the chores let one at a time do a piece."""
+
+    def __init__(
+        self, database: Database, settings: Settings, placement: Placement | None = None
+    ) -> None:
+        """With the node's own `placement`, whose map is kept only once then."""
+        self._database = database
+        self._placement = placement or Placement(database, settings.balancing)
+        self._share = settings.housekeeping_share
+        self._keep = retention.Keep(
+            runs=settings.keep_runs,
+            runs_for=settings.keep_runs_for,
+            finished_jobs_for=settings.keep_finished_jobs_for,
+            statistics_for=settings.keep_statistics_for,
+            dead_letters_for=settings.keep_dead_letters_for,
+        )
+        self._is_balancing = settings.balancing != "off"
+        interval = settings.housekeeping_interval
+        self._chores: dict[str, tuple[Work, timedelta]] = {
+            chores.COUNT: (self._count, COUNT_EVERY),
+            "runs": (self._remove_runs, interval),
+            "jobs": (self._remove_jobs, interval),
+            "days": (self._remove_days, interval),
+            chores.LETTERS: (self._remove_letters, interval),
+            "answers": (self._forget_answers, interval),
+            "tokens": (self._forget_tokens, interval),
+            "strays": (retention.forget_strays, STRAYS_EVERY),
+            "places": (self._reconcile_places, interval),
+            "plans": (self._forget_plans, interval),
+            "scores": (self._forget_scores, interval),
+            "score": (self._keep_score, settings.score_interval),
+            "figures": (self._take_figures, settings.metrics_interval),
+            "jobs_by_state": (self._count_jobs, settings.metrics_interval),
+        }
+        # By turns, so that one that fails again and again does not keep the others from theirs.
+        self._order = list(self._chores)
+        self._sizes = dict.fromkeys(self._chores, LARGEST // 10)
+        self._newest = 0
+        self._are_known = False
+
+    async def turn(self) -> timedelta:
+        """Do one small piece of one chore that is due; says how long to wait until the next."""
+        if not self._are_known:
+            await chores.ensure(self._database, self._order)
+            self._are_known = True
+        waits = await chores.waits(self._database, self._order)
+        self._are_known = len(waits) == len(self._order)
+        due = [name for name in self._order if waits.get(name) == timedelta(0)]
+        for name in due:
+            self._order.remove(name)
+            self._order.append(name)
+            pause = await self._do(name)
+            if pause is not None:
+                return pause
+        return min([LOOK_EVERY, *(wait for name, wait in waits.items() if name not in due)])
+
+    async def _do(self, name: str) -> timedelta | None:
+        """One piece; None where the chore is in other hands."""
+        if name == chores.COUNT:
+            # Before the transaction, so that whoever drew an id up to this is older than it.
+            self._newest = await retention.newest_id(self._database)
+        work, interval = self._chores[name]
+        began, size = time.monotonic(), self._sizes[name]
+        async with self._database.transaction() as session:
+            chore = await chores.take(session, name)
+            if chore is None:
+                return None
+            piece = await work(session, chore, size)
+            took = piece.spent or timedelta(seconds=time.monotonic() - began)
+            pause = pause_after(took, self._share)
+            until_next = self._until_next(name, interval, took) if piece.is_end else pause
+            done = await chores.note(session, name, piece, took=took, pause=until_next)
+            failpoint.reach("before_housekeeping_commit")
+        self._sizes[name] = next_size(size, took)
+        if done is not None:
+            tell(done)
+        return pause
+
+    def _until_next(self, name: str, interval: timedelta, took: timedelta) -> timedelta:
+        return max(interval, took * COUNT_JOBS_AFTER) if name == "jobs_by_state" else interval
+
+    async def _count(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.count(session, chore, size, newest=self._newest)
+
+    async def _remove_runs(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_runs(session, chore, size, self._keep)
+
+    async def _remove_jobs(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_jobs(session, chore, size, self._keep)
+
+    async def _remove_days(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_days(session, chore, size, self._keep)
+
+    async def _remove_letters(self, session: Session, chore: Chore, size: int) -> Piece:
+        return await retention.remove_letters(session, chore, size, self._keep)
+
+    async def _forget_answers(self, session: Session, chore: Chore, size: int) -> Piece:
+        """Those kept for requests that may come twice."""
+        forgotten = await idempotency.expire(session, limit=size)
+        return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _forget_tokens(self, session: Session, chore: Chore, size: int) -> Piece:
+        forgotten = await tokens.expire(session, kept=KEEP_EXPIRED_TOKENS, limit=size)
+        return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> Piece:
+        """What ended by itself leaves the map, and what takes longer than it did weighs more."""
+        if not self._is_balancing:
+            return Piece(0, 0, is_end=True)
+        until, count = await load_map.reconcile(session, after=chore.cursor, limit=size)
+        if until is None:
+            await load_map.prune(session)
+        return Piece(until or 0, count, is_end=until is None)
+
+    async def _forget_plans(self, session: Session, chore: Chore, size: int) -> Piece:
+        # With all of their moves: a few are plenty.
+        most = max(1, size // MOVES_PER_PLAN)
+        forgotten = await rebalance_plans.forget(session, limit=most)
+        return Piece(0, forgotten, is_end=forgotten < most)
+
+    async def _forget_scores(self, session: Session, chore: Chore, size: int) -> Piece:
+        forgotten = await scores.forget(session, kept_for=self._keep.statistics_for, limit=size)
+        return Piece(0, forgotten, is_end=forgotten < size)
+
+    async def _keep_score(self, session: Session, chore: Chore, size: int) -> Piece:
+        await keep_score(session, self._placement)
+        return Piece(0, 0, is_end=True)
+
+    async def _take_figures(self, session: Session, chore: Chore, size: int) -> Piece:
+        await figures.take(session)
+        return Piece(0, 0, is_end=True)
+
+    async def _count_jobs(self, session: Session, chore: Chore, size: int) -> Piece:
+        return Piece(0, await figures.count_jobs(session), is_end=True)
+
+
+def tell(done: Chore) -> None:
+    """A round that found nothing to do is no news."""
+    logger = log.get_logger()
+    speak = logger.info if done.last_count and done.name in REMOVING else logger.debug
+    speak(
+        log.HOUSEKEEPING_DONE,
+        chore=done.name,
+        count=done.last_count,
+        took=round(done.last_took.total_seconds(), 3),
+    )

@@ -1,0 +1,1 @@
+"""http jobs: the handler, its payload, and requests to permitted addresses."""

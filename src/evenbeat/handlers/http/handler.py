@@ -1,0 +1,160 @@
+"""http: calls an address, and is done when the answer has the expected status."""
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+
+from evenbeat.core.errors import AddressRefused, InvalidInput
+from evenbeat.core.jobs.model import ErrorClass
+from evenbeat.core.runs.handler import RunContext
+from evenbeat.core.runs.outcome import Done, Failed, Outcome
+from evenbeat.core.runs.secrets import SHORTEST_WORD, Secrets, holds_reference, reference
+from evenbeat.handlers.http import http_payload
+from evenbeat.handlers.http.http_payload import HttpPayload
+from evenbeat.handlers.http.outbound import Answer, Outbound, Request, Unreachable
+
+# Of a body, so much is kept as the result; of one that was not wanted, enough to see why.
+LONGEST_BODY = 64_000
+LONGEST_HINT = 500
+LONGEST_HEADER = 1_000
+KEPT_HEADERS = (
+    *("content-type", "content-length", "etag", "last-modified", "location"),
+    *("retry-after", "date", "server"),
+)
+REDIRECTS = (301, 302, 303, 307, 308)
+# Meant for the host they were sent to, and no other.
+FOR_ONE_HOST = ("authorization", "cookie", "proxy-authorization")
+
+
+class Http:
+    """Whatever goes wrong with the call is tried again by the job's policy, and a retry rule may
+    name it: `HTTP 503`, `Unreachable`. What can never work, such as a closed address, is not."""
+
+    kind = "http"
+
+    def __init__(self, outbound: Outbound) -> None:
+        self._outbound = outbound
+
+    def check(self, payload: Any) -> None:
+        http_payload.check(payload)
+
+    async def run(self, context: RunContext) -> Outcome:
+        shown = shown_target(context.payload)
+        try:
+            call = http_payload.read(context.secrets.fill(context.payload))
+        except InvalidInput as error:
+            # Of a field that is a secret: it could not be looked at before.
+            return Failed(str(error), error_type="InvalidInput", is_final=True)
+        if reference(context.payload["url"]) is not None:
+            hide_parts(call.request.url, context.secrets)
+        has_secrets = holds_reference(context.payload)
+        began = time.monotonic()
+        limit = asyncio.timeout(call.timeout.total_seconds())
+        try:
+            async with limit:
+                answer = await self._follow(call, has_secrets=has_secrets)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            seconds = call.timeout.total_seconds()
+            return Failed(f"{shown}: no whole answer within {seconds:g} s", ErrorClass.TIMEOUT)
+        except AddressRefused as error:
+            return Failed(f"{shown}: {error}", error_type="AddressRefused", is_final=True)
+        except Unreachable as error:
+            return Failed(f"{shown}: {error}", error_type="Unreachable")
+        return judge(call, answer, shown, context, time.monotonic() - began)
+
+    async def _follow(self, call: HttpPayload, *, has_secrets: bool) -> Answer:
+        """Send, and go where the answers lead; every address on the way is looked at."""
+        request, left = call.request, call.most_redirects
+        while True:
+            answer = await self._outbound.send(request)
+            location = answer.headers.get("location")
+            is_last = answer.status not in REDIRECTS or not location
+            if is_last or call.most_redirects == 0:
+                return answer
+            if left == 0:
+                raise Unreachable(f"more than {call.most_redirects} redirects")
+            left -= 1
+            request = redirected(request, answer.status, location or "", has_secrets=has_secrets)
+
+
+def hide_parts(url: httpx2.URL, secrets: Secrets) -> None:
+    """Who answers may quote a part of a URL that is secret as a whole."""
+    for part in (str(url), url.raw_path.decode("ascii"), url.path):
+        # Not "/", which would be masked wherever it stands.
+        if len(part) >= SHORTEST_WORD:
+            secrets.hide(part)
+
+
+def redirected(request: Request, status: int, location: str, *, has_secrets: bool) -> Request:
+    try:
+        joined = str(request.url.join(location))
+        url = http_payload.parse_url(joined, "location")
+    except (InvalidInput, httpx2.InvalidURL, ValueError):
+        raise AddressRefused("it redirects to what is not a web address") from None
+    is_elsewhere = origin(url) != origin(request.url)
+    if is_elsewhere and has_secrets:
+        raise AddressRefused(
+            f"it redirects to {url.host}, and the secrets of this job are not sent there"
+        )
+    headers = request.headers
+    if is_elsewhere:
+        headers = tuple(each for each in headers if each[0].lower() not in FOR_ONE_HOST)
+    becomes_get = status == 303 or (status in (301, 302) and request.method == "POST")
+    if becomes_get and request.method != "HEAD":
+        headers = tuple(each for each in headers if each[0].lower() != "content-type")
+        return Request("GET", url, headers)
+    return replace(request, url=url, headers=headers)
+
+
+def origin(url: httpx2.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}[url.scheme]
+
+
+def judge(
+    call: HttpPayload, answer: Answer, shown: str, context: RunContext, spent: float
+) -> Outcome:
+    # Masked before it is cut, since half a secret would not be known any more.
+    body = context.secrets.mask(text_of(answer))
+    if not call.is_expected(answer.status):
+        hint = f": {body[:LONGEST_HINT]}" if body.strip() else ""
+        return Failed(f"{shown} answered {answer.status}{hint}", error_type=f"HTTP {answer.status}")
+    return Done(
+        result={
+            "status": answer.status,
+            "headers": {
+                name: answer.headers[name][:LONGEST_HEADER]
+                for name in KEPT_HEADERS
+                if name in answer.headers
+            },
+            "body": body[:LONGEST_BODY],
+            "truncated": answer.is_cut or len(body) > LONGEST_BODY,
+            "duration": round(spent, 3),
+        }
+    )
+
+
+def text_of(answer: Answer) -> str:
+    """Whatever it is, as text that can be stored."""
+    _, _, parameter = answer.headers.get("content-type", "").lower().partition("charset=")
+    charset = parameter.split(";")[0].strip().strip('"')
+    # A secret that begins within the excerpt and ends beyond it must be seen whole.
+    beginning = answer.body[: 8 * LONGEST_BODY]
+    try:
+        text = beginning.decode(charset or "utf-8", "replace")
+    except (LookupError, ValueError):
+        text = beginning.decode("utf-8", "replace")
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def shown_target(payload: Any) -> str:
+    """The call as errors name it: without the query, which is where keys are often kept."""
+    method = str(payload.get("method", "GET")).upper()
+    name = reference(payload["url"])
+    if name is not None:
+        return f"{method} (secret {name})"
+    return f"{method} {str(payload['url']).partition('?')[0][:LONGEST_HINT]}"

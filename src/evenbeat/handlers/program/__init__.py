@@ -1,0 +1,1 @@
+"""program jobs: the handler, its payload, and the supervisor process beside each program."""

@@ -1,0 +1,1 @@
+"""The rows of balancing: the map of the load, rebalance plans, scores."""

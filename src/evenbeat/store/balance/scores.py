@@ -1,0 +1,39 @@
+"""The history of the score: how even the load was, every few minutes."""
+
+from datetime import timedelta
+
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import ScorePoint
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+
+SQL = load("balance/scores")
+
+
+async def add(session: Session, score: Score, job_count: int) -> None:
+    """As of now."""
+    await session.execute(
+        SQL["add"],
+        score=score.score,
+        minute_score=score.minute_score,
+        peak=score.peak,
+        peak_over_ideal=score.peak_over_ideal,
+        job_count=job_count,
+    )
+
+
+async def history(session: Session, *, reach: timedelta, step: timedelta) -> list[ScorePoint]:
+    """The worst of every step, oldest first."""
+    rows = await session.fetch(SQL["history"], reach=reach, step=step)
+    return [
+        ScorePoint(
+            at=row["at"],
+            score=Score(row["score"], row["minute_score"], row["peak"], row["peak_over_ideal"]),
+            job_count=row["job_count"],
+        )
+        for row in rows
+    ]
+
+
+async def forget(session: Session, *, kept_for: timedelta, limit: int) -> int:
+    return await session.execute(SQL["forget"], kept_for=kept_for, limit=limit)

@@ -1,0 +1,10 @@
+"""Columns as arrays, for statements that unnest them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def sparse(values: Iterable[Any]) -> list[Any]:
+    """These values, or none at all where each is None: unnest pads with nulls."""
+    made = list(values)
+    return [] if made.count(None) == len(made) else made

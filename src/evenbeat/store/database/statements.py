@@ -1,0 +1,111 @@
+"""Named statements from *.sql files, their :names numbered for PostgreSQL.
+
+A file holds statements under headers `-- name: claim_due`. In a statement `:limit` is a
+parameter and `:now` is the clock: `statement_timestamp()` or, in tests, a clock that is set.
+What several statements of a file share stands once under `-- fragment: matches`, and is put in
+where they say `:matches`. Every file also runs in psql as it stands, with \\set for these names.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+# statement_timestamp() rather than clock_timestamp(): the latter is volatile, so that no index
+# range can be made of it, and the due query read every entry of its index.
+CLOCKS = {"database": "statement_timestamp()", "set": "evenbeat_clock.now()"}
+
+HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+# What must not be searched for parameters comes first: comments, quoted text, casts.
+TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|::|:(?P<name>[a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement; `parameters` are its names in the order of their numbers."""
+
+    name: str
+    template: str
+    parameters: tuple[str, ...]
+
+    def text(self, clock: str) -> str:
+        return numbered(self, clock)
+
+    def arguments(self, given: dict[str, object]) -> list[object]:
+        """The given values in the order of their numbers; a missing or unknown one is our bug."""
+        if given.keys() != set(self.parameters):
+            odd = sorted(given.keys() ^ set(self.parameters))
+            raise TypeError(f"statement {self.name}: parameters missing or unknown: {odd}")
+        return [given[name] for name in self.parameters]
+
+
+@cache
+def numbered(statement: Statement, clock: str) -> str:
+    numbers = {name: f"${place}" for place, name in enumerate(statement.parameters, 1)}
+    numbers["now"] = CLOCKS[clock]
+    return TOKEN.sub(
+        lambda token: numbers[token["name"]] if token["name"] else token[0], statement.template
+    )
+
+
+def parse(text: str) -> dict[str, Statement]:
+    names, fragments = sections(text)
+    return {name: statement(name, filled_in(body, fragments)) for name, body in names.items()}
+
+
+def sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The bodies of the statements and of the fragments, by name."""
+    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    _, *parts = HEADER.split(text)
+    for sort, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        found[sort][name] = body.strip()
+    return found["name"], found["fragment"]
+
+
+def filled_in(body: str, fragments: dict[str, str]) -> str:
+    """The text with its fragments, which may hold others."""
+    filled = TOKEN.sub(lambda token: fragments.get(token["name"] or "", token[0]), body)
+    return filled if filled == body else filled_in(filled, fragments)
+
+
+def statement(name: str, body: str) -> Statement:
+    seen: dict[str, None] = {}
+    for token in TOKEN.finditer(body):
+        if token["name"] and token["name"] != "now":
+            seen[token["name"]] = None
+    return Statement(name, body.strip().removesuffix(";"), tuple(seen))
+
+
+@cache
+def load(file: str) -> dict[str, Statement]:
+    """The statements of <file>.sql by name; `file` is a path as in "jobs/listing"."""
+    return parse(read(file))
+
+
+@cache
+def variants(file: str, name: str, slot: str) -> dict[str, Statement]:
+    """One statement once for each fragment `<slot>_…`, put in where it says `:<slot>`."""
+    names, fragments = sections(read(file))
+    return {
+        each.removeprefix(f"{slot}_"): statement(
+            name, filled_in(filled_in(names[name], {slot: text}), fragments)
+        )
+        for each, text in fragments.items()
+        if each.startswith(f"{slot}_")
+    }
+
+
+@cache
+def joined(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
+    """Several statements of a file as one: each put in where the fragment `by` says `:found`."""
+    statements, fragments = sections(read(file))
+    parts = (
+        filled_in(fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")})
+        for name in names
+    )
+    return statement(by, filled_in(f"\n{word}\n".join(parts), fragments))
+
+
+def read(file: str) -> str:
+    path = resources.files("evenbeat.store").joinpath(f"{file}.sql")
+    return path.read_text(encoding="utf-8")

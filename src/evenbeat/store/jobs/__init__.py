@@ -1,0 +1,1 @@
+"""The rows of jobs, and the statements that write and read them."""

@@ -1,0 +1,109 @@
+"""How a definition is written into columns and read back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+import asyncpg
+import orjson
+
+from evenbeat.core.jobs.backoff import Backoff, RetryRule
+from evenbeat.core.jobs.groups import Group
+from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Policy
+from evenbeat.core.time.timetable import Timetable
+
+
+def columns(definition: Definition) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "kind": definition.kind,
+        "payload": definition.payload,
+        "timetable": definition.timetable.to_object(),
+        "policy": encode_policy(definition.policy),
+        "labels": definition.labels,
+        "priority": definition.priority,
+        "group_key": definition.group and definition.group.key,
+        "group_limit": definition.group and definition.group.job_limit,
+        "runs_on": sorted(set(definition.runs_on)),
+        "wording": definition.wording,
+    }
+
+
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
+    return Definition(
+        name=row["name"],
+        kind=row["kind"],
+        payload=row["payload"],
+        timetable=timetable_of(orjson.dumps(row["timetable"])),
+        policy=policy_of(orjson.dumps(row["policy"])),
+        labels=row["labels"],
+        priority=row["priority"],
+        group=group_from(row),
+        runs_on=tuple(row["runs_on"]),
+        wording=row["wording"],
+    )
+
+
+# Many jobs share a rhythm, and nearly all a policy: reading one takes 80 µs, finding it 1 µs.
+@lru_cache(maxsize=16_384)
+def timetable_of(text: bytes) -> Timetable:
+    return Timetable.from_object(orjson.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def policy_of(text: bytes) -> Policy:
+    return decode_policy(orjson.loads(text))
+
+
+def group_from(row: Mapping[str, Any] | asyncpg.Record) -> Group | None:
+    """The job's side of its group; what the group allows is the group's own row."""
+    key = row["group_key"]
+    return None if key is None else Group(key, job_limit=row["group_limit"])
+
+
+DEFAULT = Policy()
+
+
+def encode_policy(policy: Policy) -> dict[str, Any]:
+    """Only what differs from the defaults: most jobs then store an empty object."""
+    return {
+        each.name: encode(getattr(policy, each.name))
+        for each in fields(policy)
+        if getattr(policy, each.name) != getattr(DEFAULT, each.name)
+    }
+
+
+def encode(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return value.total_seconds()
+        case Backoff():
+            return value.to_object()
+        case tuple():
+            return [rule.to_object() for rule in cast("tuple[RetryRule, ...]", value)]
+        case _:
+            return value
+
+
+DECODERS: dict[str, Callable[[Any], Any]] = {
+    "backoff": Backoff.from_object,
+    "retry_rules": lambda rules: tuple(map(RetryRule.from_object, rules)),
+    "timeout": lambda seconds: timedelta(seconds=seconds),
+    "start_deadline": lambda seconds: timedelta(seconds=seconds),
+    "catch_up": CatchUp,
+    "after_failure": AfterFailure,
+}
+
+
+def decode_policy(stored: Mapping[str, Any]) -> Policy:
+    return Policy(**{name: DECODERS.get(name, same)(value) for name, value in stored.items()})
+
+
+def same(value: Any) -> Any:
+    return value

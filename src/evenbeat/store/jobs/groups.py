@@ -1,0 +1,183 @@
+"""Groups: made by their first job, looked at and changed by people, emptied by the engine."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from evenbeat.core.errors import NotFound
+from evenbeat.core.jobs.groups import Group, Rate
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.database.statements import load
+from evenbeat.store.jobs.listing import pattern
+
+SQL = load("jobs/groups")
+# Unparked a few at a time, so that a group without a limit does not flood the due index.
+MOST_UNPARKED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A group as it is kept."""
+
+    id: int
+    key: str
+    max_running: int | None
+    pace: timedelta | None
+    burst: int
+    paused_at: datetime | None
+    # When its pace lets the next one in that waits for it.
+    ready_at: datetime | None
+    created_at: datetime
+    limits_at: datetime
+    is_new: bool = False
+
+    @property
+    def rate(self) -> Rate | None:
+        return None if self.pace is None else Rate.paced(self.pace, self.burst)
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """A group with how many run in it and how many wait, since the first of these was due."""
+
+    group: StoredGroup
+    running: int
+    waiting: int
+    waiting_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A job that has a place in a group since it started, or waits for one since it was due."""
+
+    uid: UUID
+    name: str | None
+    since: datetime
+    node: str | None
+
+
+async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
+    """The group of this key; made with these limits if there is none yet."""
+    return (await ensure_all(session, [replace(group, key=key)]))[key]
+
+
+async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, StoredGroup]:
+    """These groups by key; made with these limits where there are none yet."""
+    await make(session, named)
+    rows = await session.fetch(SQL["by_keys"], keys=[group.key for group in named])
+    return {row["key"]: group_from(row) for row in rows}
+
+
+async def make(session: Session, named: Sequence[Group]) -> int:
+    """Make those that there are not yet; says how many they were."""
+    limits = [limits_of(group) for group in named]
+    return await session.execute(
+        SQL["ensure"],
+        keys=[group.key for group in named],
+        max_running=[each["max_running"] for each in limits],
+        paces=[each["pace"] for each in limits],
+        bursts=[each["burst"] for each in limits],
+    )
+
+
+async def page(session: Session, *, search: str | None, limit: int, offset: int) -> list[Occupied]:
+    rows = await session.fetch(
+        SQL["page"], keys=None, search=search and pattern(search), limit=limit, offset=offset
+    )
+    return [occupied_from(row) for row in rows]
+
+
+async def count(session: Session, *, search: str | None) -> int:
+    return await session.fetch_value(SQL["count"], search=search and pattern(search))
+
+
+async def occupied(session: Session, key: str) -> Occupied:
+    row = await session.fetch_row(SQL["page"], keys=[key], search=None, limit=1, offset=0)
+    if row is None:
+        raise NotFound(f"no group {key!r}")
+    return occupied_from(row)
+
+
+async def holders(session: Session, group_id: int, *, limit: int) -> list[Member]:
+    """Who has a place in it, the longest first."""
+    rows = await session.fetch(SQL["holders"], group_id=group_id, limit=limit)
+    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+
+
+async def waiting(session: Session, group_id: int, *, limit: int, offset: int) -> list[Member]:
+    """Who waits for a place, in turn."""
+    rows = await session.fetch(SQL["waiting"], group_id=group_id, limit=limit, offset=offset)
+    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+
+
+async def locked(session: Session, key: str) -> StoredGroup:
+    """As it is, and stays until the end of the transaction."""
+    row = await session.fetch_row(SQL["lock_key"], key=key)
+    if row is None:
+        raise NotFound(f"no group {key!r}")
+    return group_from(row)
+
+
+async def by_key(session: Session, key: str) -> StoredGroup:
+    row = await session.fetch_row(SQL["by_key"], key=key)
+    if row is None:
+        raise NotFound(f"no group {key!r}")
+    return group_from(row)
+
+
+async def change(session: Session, group: Group) -> None:
+    """Give the group, which is locked, other limits."""
+    await session.execute(SQL["change"], key=group.key, **limits_of(group))
+
+
+async def pause(session: Session, key: str, *, paused: bool) -> None:
+    await session.execute(SQL["pause"], key=key, paused=paused)
+
+
+async def unpark(database: Database, group_ids: Collection[int]) -> int:
+    """Let in the first of those who wait; says how many."""
+    async with database.transaction() as session:
+        await session.fetch(SQL["lock"], group_ids=sorted(group_ids))
+        return await session.execute(
+            SQL["unpark"], group_ids=sorted(group_ids), at_most=MOST_UNPARKED
+        )
+
+
+async def with_room(session: Session) -> list[int]:
+    """Groups in which somebody waits although there is room."""
+    return [row["id"] for row in await session.fetch(SQL["with_room"])]
+
+
+async def next_ready_in(session: Session) -> timedelta | None:
+    """How long until a group's pace lets the next job in."""
+    seconds = await session.fetch_value(SQL["next_ready_in"])
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+def limits_of(group: Group) -> dict[str, object]:
+    return {
+        "max_running": group.max_running,
+        "pace": group.rate and group.rate.pace,
+        "burst": group.rate.count if group.rate else 1,
+    }
+
+
+def group_from(row: asyncpg.Record) -> StoredGroup:
+    return StoredGroup(
+        id=row["id"],
+        key=row["key"],
+        max_running=row["max_running"],
+        pace=row["pace"],
+        burst=row["burst"],
+        paused_at=row["paused_at"],
+        ready_at=row["ready_at"],
+        created_at=row["created_at"],
+        limits_at=row["limits_at"],
+    )
+
+
+def occupied_from(row: asyncpg.Record) -> Occupied:
+    return Occupied(group_from(row), row["running"], row["waiting"], row["waiting_since"])

@@ -1,0 +1,191 @@
+"""Jobs: written by people, read by everyone."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
+from evenbeat.core.jobs.model import Definition, ErrorClass, Job, Pulse
+from evenbeat.store.database.codes import CAUSES, STATES
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+from evenbeat.store.jobs import definitions
+
+SQL = load("jobs/jobs")
+LISTING = load("jobs/listing")
+# Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
+MOST_REMEMBERED = 50_000
+# For somebody who has mistyped one of them.
+MOST_NAMES_NEAR = 2_000
+# What reading a definition raises that this version did not write, or that somebody edited.
+NONSENSE = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A job whose stored definition makes no sense to this version, and why."""
+
+    error: str
+    uid: UUID | None = None
+
+
+Known = tuple[UUID, Definition] | Unreadable
+Versions = tuple[int, int]
+NOWHERE = Unreadable("there is a pulse, but no job")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job as somebody who acts on it finds it; its definition need not make sense."""
+
+    id: int
+    uid: UUID
+    name: str | None
+    version: int
+    pulse: Pulse
+    known: Definition | Unreadable
+
+    @property
+    def definition(self) -> Definition | None:
+        return None if isinstance(self.known, Unreadable) else self.known
+
+
+async def by_uid(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
+    row = await session.fetch_row(LISTING["by_uids"], uids=[uid], with_deleted=with_deleted)
+    if row is None:
+        raise NotFound(f"no job {uid}")
+    return job_from(unfolded(row))
+
+
+async def id_of(session: Session, uid: UUID) -> int:
+    """Its key, whether it is deleted or not."""
+    found = await session.fetch_value(SQL["id_of"], uid=uid)
+    if found is None:
+        raise NotFound(f"no job {uid}")
+    return found
+
+
+async def by_name(session: Session, name: str) -> Job | None:
+    uid = await session.fetch_value(SQL["uid_of_name"], name=name)
+    return None if uid is None else await by_uid(session, uid)
+
+
+async def names_near(session: Session, name: str) -> list[str]:
+    """Names that somebody may have meant who wrote this one: of about its length."""
+    rows = await session.fetch(
+        SQL["names_near"], length=len(name), difference=2, limit=MOST_NAMES_NEAR
+    )
+    return [row["name"] for row in rows]
+
+
+async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
+    """These jobs as they are now, in the order of their ids; one that is gone is left out."""
+    rows = await session.fetch(LISTING["by_uids"], uids=list(uids), with_deleted=False)
+    return [standing_from(unfolded(row)) for row in rows]
+
+
+class Definitions:
+    """Uids and definitions of jobs, read once and good while their versions are the same.
+
+    Those are the version of the definition, and that of the plan, by which it may beat elsewhere.
+    """
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._known: dict[int, tuple[Versions, Known]] = {}
+
+    async def of(self, session: Session, versions: Mapping[int, Versions]) -> dict[int, Known]:
+        """One that cannot be read must not hide the rest."""
+        known = self._known
+        unknown = [
+            each
+            for each, version in versions.items()
+            if each not in known or known[each][0] != version
+        ]
+        if unknown:
+            rows = await session.fetch(SQL["definitions"], ids=unknown)
+            if len(self._known) + len(unknown) > self._most:
+                self._known = {each: self._known[each] for each in versions if each in self._known}
+            found = {row["id"]: (versions_of(row), definition_from(row)) for row in rows}
+            lost = {each: (versions[each], NOWHERE) for each in unknown if each not in found}
+            self._known |= found | lost
+            known = self._known
+        return {each: known[each][1] for each in versions}
+
+
+def versions_of(row: asyncpg.Record) -> Versions:
+    return row["version"], row["plan_version"]
+
+
+def definition_from(
+    row: Mapping[str, Any] | asyncpg.Record,
+) -> tuple[UUID, Definition] | Unreadable:
+    try:
+        return row["uid"], definitions.from_row(row)
+    except NONSENSE as error:
+        why = f"the definition cannot be read: {type(error).__name__}: {error}"
+        return Unreadable(why, row["uid"])
+
+
+def job_from(row: Mapping[str, Any]) -> Job:
+    known = definition_from(row)
+    if isinstance(known, Unreadable):
+        raise Conflict(f"job {row['uid']}: {known.error}; edit or delete it")
+    return Job(
+        id=row["id"],
+        uid=row["uid"],
+        definition=known[1],
+        pulse=pulse_from(row),
+        version=row["version"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def unfolded(row: asyncpg.Record) -> dict[str, Any]:
+    """The row with its JSON read; whatever codec the connection has, a uid is a UUID."""
+    return {**row, **orjson.loads(row["written"]), "uid": UUID(str(row["uid"]))}
+
+
+def standing_from(row: Mapping[str, Any]) -> Standing:
+    known = definition_from(row)
+    return Standing(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        version=row["version"],
+        pulse=pulse_from(row),
+        known=known if isinstance(known, Unreadable) else known[1],
+    )
+
+
+def pulse_from(row: Mapping[str, Any]) -> Pulse:
+    return Pulse(
+        state=STATES[row["state"]],
+        next_beat_at=row["next_beat_at"],
+        retry_at=row["retry_at"],
+        manual_at=row["manual_at"],
+        due_at=row["due_at"],
+        state_at=row["state_at"],
+        completed_count=row["completed_count"],
+        failed_count=row["failed_count"],
+        failure_streak=row["failure_streak"],
+        lost_streak=row["lost_streak"],
+        attempt=row["attempt"],
+        run_number=row["run_number"],
+        resting=STATES[row["resting"]],
+        wanted=STATES.get(row["wanted"]),
+        cause=CAUSES.get(row["cause"]),
+        beat_at=row["beat_at"],
+        manual_attempt=row["manual_attempt"],
+        runs_so_far=row["beat_count"],
+        last_started_at=row["last_started_at"],
+        last_finished_at=row["last_finished_at"],
+        last_error=row["last_error"],
+        last_error_class=row["last_error_class"] and ErrorClass(row["last_error_class"]),
+        node=row["node"],
+    )

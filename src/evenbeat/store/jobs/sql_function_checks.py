@@ -1,0 +1,36 @@
+"""Jobs that call a SQL function: which function a job names, and what is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from evenbeat.core.jobs.model import Definition
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+
+SQL = load("jobs/sql_function_checks")
+KIND = "sql_function"
+# A function, and whether it is given any arguments.
+Call = tuple[str, bool]
+# By call: "field: what to do about it".
+Faults = Mapping[Call | None, str]
+
+
+def call_of(definition: Definition) -> Call | None:
+    """The function that a job names, and whether it is given any arguments; None where the job
+    is of another kind, or says something else."""
+    payload = definition.payload
+    if definition.kind != KIND or not isinstance(payload, dict):
+        return None
+    given = cast("dict[str, Any]", payload)
+    function = given.get("function")
+    return (function, bool(given.get("arguments"))) if isinstance(function, str) else None
+
+
+async def faults(session: Session, calls: Sequence[Call]) -> Faults:
+    """What is wrong with those calls of which something is."""
+    rows = await session.fetch(
+        SQL["faults"],
+        functions=[function for function, _ in calls],
+        have_arguments=[has_arguments for _, has_arguments in calls],
+    )
+    return {call: row["fault"] for call, row in zip(calls, rows, strict=True) if row["fault"]}

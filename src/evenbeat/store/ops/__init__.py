@@ -1,0 +1,1 @@
+"""The rows for operators: nodes, retention, statistics, the audit, backups, checks."""

@@ -1,0 +1,79 @@
+"""Chores: the rows by which nodes agree who does the next piece of housekeeping."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import asyncpg
+
+from evenbeat.core.ops.housekeeping import Chore, Piece
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+
+SQL = load("ops/chores")
+# The one chore on which others wait: nothing is removed before it is counted.
+COUNT = "count"
+# Whose goal tells up to where letters may be missing.
+LETTERS = "letters"
+
+
+async def ensure(session: Session, names: Sequence[str]) -> None:
+    await session.execute(SQL["ensure"], names=list(names))
+
+
+async def waits(session: Session, names: Sequence[str]) -> dict[str, timedelta]:
+    """How long until each of these is due; what is due has nothing to wait for."""
+    rows = await session.fetch(SQL["waits"], names=list(names))
+    return {row["name"]: timedelta(seconds=max(row["seconds"], 0)) for row in rows}
+
+
+async def take(session: Session, name: str) -> Chore | None:
+    """For one piece, until the end of the transaction. None: it is in other hands, or not due."""
+    row = await session.fetch_row(SQL["take"], name=name)
+    if row is None:
+        return None
+    return replace(chore_from(row), is_sweep_due=row["is_sweep_due"], is_settled=row["is_settled"])
+
+
+async def note(
+    session: Session, name: str, piece: Piece, *, took: timedelta, pause: timedelta
+) -> Chore | None:
+    """Write down what a piece came to; the chore as it stands when that was the last of a round."""
+    row = await session.fetch_row(
+        SQL["note"],
+        name=name,
+        cursor=piece.cursor,
+        count=piece.count,
+        is_end=piece.is_end,
+        is_sweep=piece.is_sweep,
+        took_ms=took / timedelta(milliseconds=1),
+        pause=pause,
+    )
+    return chore_from(row) if row is not None and piece.is_end else None
+
+
+async def set_goal(session: Session, newest: int) -> None:
+    """Count up to this id next time; `newest` must have been read before this transaction."""
+    await session.execute(SQL["set_goal"], name=COUNT, newest=newest)
+
+
+async def hurry(session: Session) -> None:
+    """Make every chore due now, from its first key on."""
+    await session.execute(SQL["hurry"], counting=COUNT)
+
+
+async def status(session: Session) -> list[Chore]:
+    return [chore_from(row) for row in await session.fetch(SQL["status"])]
+
+
+def chore_from(row: asyncpg.Record) -> Chore:
+    return Chore(
+        name=row["name"],
+        cursor=row["cursor"],
+        goal=row["goal"],
+        next_at=row["next_at"],
+        last_at=row["last_at"],
+        last_count=row["last_count"],
+        last_took=timedelta(milliseconds=row["last_ms"]),
+        total_count=row["total_count"],
+    )

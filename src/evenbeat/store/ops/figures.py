@@ -1,0 +1,168 @@
+"""Figures of the whole cluster: taken by one node into a table, read there by everyone."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from evenbeat.core.balance.model import Score
+from evenbeat.core.balance.record import BalanceFigures, Rebalances
+from evenbeat.core.jobs.model import State
+from evenbeat.core.ops.figures import (
+    DatabaseFigures,
+    Figures,
+    Lag,
+    LaneFigures,
+    RunTotals,
+    TableFigures,
+)
+from evenbeat.store.database import clock
+from evenbeat.store.database.codes import STATES
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+from evenbeat.store.ops import nodes
+
+SQL = load("ops/figures")
+CLUSTER, JOBS, BALANCE = "cluster", "jobs", "balance"
+# The probe looks at this many in each lane, so that it answers within milliseconds.
+LOOK = 100
+# Beyond this, more is just more.
+MOST_COUNTED = 10_000
+
+
+async def lag(session: Session) -> Lag:
+    row = await session.fetch_row(SQL["lag"], look=LOOK)
+    if row is None:
+        return Lag(timedelta(0), timedelta(0), 0, None)
+    return Lag(
+        served=timedelta(seconds=row["served"]),
+        unserved=timedelta(seconds=row["unserved"]),
+        live_nodes=row["nodes"],
+        silent=seconds(row["silent"]),
+    )
+
+
+async def take(session: Session) -> None:
+    """Everything but the count of jobs, for everyone to read."""
+    await session.execute(SQL["save"], name=CLUSTER, value=await gather(session))
+
+
+async def look(session: Session) -> Figures:
+    """Everything but the count of jobs, as it is at this moment; nothing is written."""
+    return figures_from(await gather(session), await clock.now(session), None)
+
+
+async def gather(session: Session) -> dict[str, Any]:
+    """A few bounded statements."""
+    lanes = await session.fetch(SQL["lanes"], most=MOST_COUNTED)
+    [letters] = await session.fetch(SQL["dead_letters"], most=MOST_COUNTED)
+    totals = await session.fetch(SQL["run_totals"])
+    [database] = await session.fetch(SQL["database"])
+    tables = await session.fetch(SQL["tables"])
+    return {
+        "lanes": [dict(row) for row in lanes],
+        "nodes": await nodes.count_live(session),
+        "dead_letters": dict(letters),
+        "runs": [dict(row) for row in totals],
+        "database": dict(database),
+        "tables": [dict(row) for row in tables],
+    }
+
+
+async def count_jobs(session: Session) -> int:
+    """Jobs by state: reads every pulse."""
+    await session.execute(SQL["plan_freely"])
+    rows = await session.fetch(SQL["jobs_by_state"])
+    counts = {str(STATES[row["state"]]): row["count"] for row in rows}
+    await session.execute(SQL["save"], name=JOBS, value=counts)
+    return sum(counts.values())
+
+
+async def read(session: Session) -> Figures | None:
+    """None: nobody has taken any yet."""
+    rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
+    if CLUSTER not in rows:
+        return None
+    cluster = rows[CLUSTER]
+    return figures_from(cluster["value"], cluster["taken_at"], rows.get(JOBS))
+
+
+def figures_from(
+    taken: dict[str, Any], taken_at: datetime, counted: asyncpg.Record | None
+) -> Figures:
+    counted_at, jobs = counted_from(counted)
+    return Figures(
+        taken_at=taken_at,
+        lanes=tuple(lane_from(lane) for lane in taken["lanes"]),
+        live_nodes=taken["nodes"],
+        open_dead_letters=taken["dead_letters"]["count"],
+        oldest_dead_letter=timedelta(seconds=taken["dead_letters"]["age"]),
+        runs=tuple(RunTotals(**totals) for totals in taken["runs"]),
+        database=database_from(taken["database"], taken["tables"]),
+        counted_at=counted_at,
+        jobs=jobs,
+    )
+
+
+async def save_balance(session: Session, found: BalanceFigures) -> None:
+    value = {
+        "score": asdict(found.score),
+        "job_counts": list(found.job_counts),
+        "peak_count": found.peak_count,
+        "rebalances": asdict(found.rebalances),
+    }
+    await session.execute(SQL["save"], name=BALANCE, value=value)
+
+
+async def read_balance(session: Session) -> BalanceFigures | None:
+    """None: nobody has looked at the distribution yet."""
+    row = await session.fetch_row(SQL["read"], names=[BALANCE])
+    if row is None:
+        return None
+    value: dict[str, Any] = row["value"]
+    return BalanceFigures(
+        taken_at=row["taken_at"],
+        score=Score(**value["score"]),
+        job_counts=tuple(value["job_counts"]),
+        peak_count=value["peak_count"],
+        rebalances=Rebalances(**value["rebalances"]),
+    )
+
+
+def counted_from(row: asyncpg.Record | None) -> tuple[datetime | None, dict[State, int]]:
+    if row is None:
+        return None, {}
+    counts: dict[str, int] = row["value"]
+    return row["taken_at"], {State(state): count for state, count in counts.items()}
+
+
+def lane_from(taken: dict[str, Any]) -> LaneFigures:
+    return LaneFigures(
+        kind=taken["kind"],
+        runs_on=tuple(taken["runs_on"]),
+        is_served=taken["is_served"],
+        due=taken["due"],
+        lag=timedelta(seconds=taken["lag"]),
+    )
+
+
+def database_from(taken: dict[str, Any], tables: list[dict[str, Any]]) -> DatabaseFigures:
+    return DatabaseFigures(
+        size_bytes=taken["size_bytes"],
+        connections=taken["connections"],
+        max_connections=taken["max_connections"],
+        oldest_transaction=timedelta(seconds=taken["oldest_transaction"]),
+        xmin_age=taken["xmin_age"],
+        tables=tuple(
+            TableFigures(
+                table["name"], table["live"], table["dead"], seconds(table["vacuumed_ago"])
+            )
+            for table in tables
+        ),
+    )
+
+
+def seconds(number: float | None) -> timedelta | None:
+    """That have passed; a lease that runs on is 0 seconds old."""
+    return None if number is None else timedelta(seconds=max(number, 0))

@@ -1,0 +1,136 @@
+"""The nodes: who is alive, who has died, and what kinds they serve."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+
+SQL = load("ops/nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A kind, and the labels that a node must carry to be given such jobs."""
+
+    id: int
+    kind: str
+    runs_on: frozenset[str]
+
+    def is_served_by(self, kinds: Collection[str], labels: Collection[str]) -> bool:
+        return self.kind in kinds and self.runs_on <= set(labels)
+
+
+async def join(
+    session: Session,
+    name: str,
+    *,
+    kinds: Sequence[str],
+    labels: Sequence[str],
+    lease_duration: timedelta,
+) -> int:
+    return await session.fetch_value(
+        SQL["join"],
+        name=name,
+        kinds=list(kinds),
+        labels=list(labels),
+        lease_seconds=lease_duration.total_seconds(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node as it is kept: alive, draining or dead."""
+
+    id: int
+    name: str
+    kinds: tuple[str, ...]
+    labels: tuple[str, ...]
+    joined_at: datetime
+    seen_at: datetime
+    alive_until: datetime
+    draining_at: datetime | None
+    dead_at: datetime | None
+    is_alive: bool
+    running: int
+
+    @property
+    def status(self) -> str:
+        if not self.is_alive:
+            return "dead"
+        return "draining" if self.draining_at else "alive"
+
+
+async def all_of_them(session: Session, *, dead: int) -> list[StoredNode]:
+    """Those that live, and the last so many that died."""
+    return [node_from(row) for row in await session.fetch(SQL["all"], dead=dead)]
+
+
+async def drain(session: Session, node_id: int, *, is_draining: bool) -> bool:
+    """False: there is no such living node."""
+    return bool(await session.execute(SQL["drain"], node_id=node_id, is_draining=is_draining))
+
+
+def node_from(row: asyncpg.Record) -> StoredNode:
+    return StoredNode(
+        id=row["id"],
+        name=row["name"],
+        kinds=tuple(row["kinds"]),
+        labels=tuple(row["labels"]),
+        joined_at=row["joined_at"],
+        seen_at=row["seen_at"],
+        alive_until=row["alive_until"],
+        draining_at=row["draining_at"],
+        dead_at=row["dead_at"],
+        is_alive=row["is_alive"],
+        running=row["running"],
+    )
+
+
+async def last_seen_at(session: Session) -> datetime | None:
+    """When any node was last heard of."""
+    return await session.fetch_value(SQL["last_seen_at"])
+
+
+async def renew(session: Session, node_id: int, lease_duration: timedelta) -> bool:
+    """False: the node has been declared dead, and that is for good."""
+    renewed = await session.fetch_value(
+        SQL["renew"], node_id=node_id, lease_seconds=lease_duration.total_seconds()
+    )
+    return renewed is not None
+
+
+async def leave(session: Session, node_id: int) -> None:
+    await session.execute(SQL["leave"], node_id=node_id)
+
+
+async def mark_dead(session: Session) -> list[str]:
+    """Declare every node dead whose lease has run out; their names come back."""
+    return [row["name"] for row in await session.fetch(SQL["mark_dead"])]
+
+
+async def unswept(session: Session) -> list[int]:
+    """Dead nodes that may still hold runs."""
+    return [row["id"] for row in await session.fetch(SQL["unswept"])]
+
+
+async def mark_swept(session: Session, node_id: int) -> None:
+    """Unless it still holds runs."""
+    await session.execute(SQL["mark_swept"], node_id=node_id)
+
+
+async def count_live(session: Session) -> int:
+    return await session.fetch_value(SQL["live"])
+
+
+async def open_lanes(session: Session, kinds: Sequence[str], runs_on: Sequence[str] = ()) -> None:
+    """Make these kinds known, with the labels that their jobs ask for."""
+    await session.execute(SQL["open_lanes"], kinds=list(kinds), runs_on=sorted(set(runs_on)))
+
+
+async def lanes(session: Session) -> list[Lane]:
+    rows = await session.fetch(SQL["lanes"])
+    return [Lane(row["id"], row["kind"], frozenset(row["runs_on"])) for row in rows]

@@ -1,0 +1,85 @@
+"""Upkeep: how our tables want to be stored and vacuumed, and where they are not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+
+SQL = load("ops/table_storage")
+
+# Migrations apply these. Nothing here is put right by itself: whoever runs the database may have
+# had a reason.
+WANTED: Mapping[str, Mapping[str, str]] = {
+    # Rewritten twice per run. Room on the page keeps the claim HOT; vacuum comes after one row in
+    # fifty and does not dawdle, or the due index fills with entries that lead nowhere.
+    "pulse": {
+        "fillfactor": "40",
+        "autovacuum_vacuum_scale_factor": "0.02",
+        "autovacuum_vacuum_cost_delay": "0",
+        "autovacuum_analyze_scale_factor": "0.05",
+    },
+    # Grows at one end and is removed at the other: a fifth of it, the default, would be millions
+    # of dead rows.
+    "run": {
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_insert_scale_factor": "0.1",
+        "autovacuum_analyze_scale_factor": "0.05",
+    },
+    "run_log": {
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_vacuum_insert_scale_factor": "0.1",
+    },
+    # Few rows, each soon dead: its vacuum is over before it could disturb anyone.
+    "permit": {"autovacuum_vacuum_cost_delay": "0"},
+    # Small rows that are written again and again, with room to do that in place.
+    "node": {"fillfactor": "50"},
+    "job_group": {"fillfactor": "50"},
+    "chore": {"fillfactor": "50"},
+    "figure": {"fillfactor": "50"},
+    "run_total": {"fillfactor": "50"},
+    "run_day": {"fillfactor": "80"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A setting that is not as it should be, and what to do about it."""
+
+    what: str
+    wanted: str
+    found: str | None
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.found or 'not set'}, not {self.wanted}: {self.advice}"
+
+
+async def drift(session: Session) -> list[Drift]:
+    """Everything that differs from what we want; an empty list is good news."""
+    rows = await session.fetch(SQL["options"])
+    tables = {row["table_name"]: options_of(row["options"]) for row in rows}
+    found = [
+        Drift(
+            f"{option} of evenbeat.{table}",
+            value,
+            tables.get(table, {}).get(option),
+            f"alter table evenbeat.{table} set ({option} = {value})",
+        )
+        for table, options in WANTED.items()
+        for option, value in options.items()
+        if tables.get(table, {}).get(option) != value
+    ]
+    [server] = await session.fetch(SQL["server"])
+    for name, is_on in (
+        ("autovacuum", server["is_vacuuming"]),
+        ("track_counts", server["is_counting"]),
+    ):
+        if not is_on:
+            advice = f"alter system set {name} = on; then reload the server"
+            found.append(Drift(f"{name} of the server", "on", "off", advice))
+    return found
+
+
+def options_of(options: list[str]) -> dict[str, str]:
+    return dict(option.split("=", 1) for option in options)

@@ -1,0 +1,1 @@
+"""The rows of runs: leases, history, log lines, dead letters, and runs of SQL functions."""

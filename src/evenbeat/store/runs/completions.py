@@ -1,0 +1,152 @@
+"""Completions: writing how runs ended, in one statement per batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from evenbeat.core.frozen import value
+from evenbeat.core.jobs.model import Cause, RunState, State
+from evenbeat.core.runs.error_signatures import signature_of
+from evenbeat.core.runs.settle import Verdict
+from evenbeat.store.database.arrays import sparse
+from evenbeat.store.database.codes import CODE_OF_RUN_STATE, CODE_OF_STATE
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.route import Json
+from evenbeat.store.database.statements import load
+from evenbeat.store.runs.leases import Held
+
+SQL = load("runs/completions")
+MILLISECOND = timedelta(milliseconds=1)
+# What is asked for every run is not looked up in its enumeration every time.
+MANUAL, SCHEDULED, COMPLETED = Cause.MANUAL, State.SCHEDULED, RunState.COMPLETED
+
+
+@value
+class Settled:
+    """A run that has ended, and what follows from it."""
+
+    claimed: Held
+    verdict: Verdict
+    duration: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Which runs were ours to end, and the groups in which a place came free."""
+
+    run_ids: frozenset[int]
+    group_ids: frozenset[int]
+
+
+async def complete(session: Session, batch: Sequence[Settled]) -> Written:
+    """Write how these runs ended."""
+    ordered = sorted(batch, key=lambda settled: settled.claimed.id)
+    row = await session.fetch_row(SQL["complete"], **arrays(ordered))
+    return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
+
+
+async def unlocked(session: Session, job_ids: Sequence[int]) -> set[int]:
+    """Which of these jobs nobody holds in an open transaction."""
+    rows = await session.fetch(SQL["unlocked"], job_ids=list(job_ids))
+    return {row["id"] for row in rows}
+
+
+async def already_written(session: Session, batch: Sequence[Settled]) -> frozenset[int]:
+    """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
+    rows = await session.fetch(SQL["ends"], run_ids=[each.claimed.run.id for each in batch])
+    ends = {(row["id"], row["job_id"], row["state"], row["error_class"]) for row in rows}
+    return frozenset(each.claimed.run.id for each in batch if end_of(each) in ends)
+
+
+def end_of(settled: Settled) -> tuple[int, int, bytes, str | None]:
+    held, verdict = settled.claimed, settled.verdict
+    return held.run.id, held.id, CODE_OF_RUN_STATE[verdict.run_state], verdict.error_class
+
+
+def arrays(batch: Sequence[Settled]) -> dict[str, list[Any]]:
+    """The batch as the columns that the statement unnests; what is as usual is left out."""
+    held = [settled.claimed for settled in batch]
+    verdicts = [settled.verdict for settled in batch]
+    usual: dict[str, list[Any]] = {
+        "job_ids": [each.id for each in held],
+        "tokens": [each.run.token for each in held],
+        "duration_ms": [in_milliseconds(settled.duration) for settled in batch],
+        "plan_versions": [each.plan_version for each in held],
+        "next_beats": [each.next_beat_at for each in verdicts],
+    }
+    if all(map(is_usual, held, verdicts)):
+        return NOTHING_UNUSUAL | usual
+    return unusual(held, verdicts) | usual
+
+
+def in_milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // MILLISECOND
+
+
+def is_usual(held: Held, verdict: Verdict) -> bool:
+    """A beat of a recurring job, done at the first attempt and with nothing to tell."""
+    return (
+        verdict.state is SCHEDULED
+        and verdict.run_state is COMPLETED
+        and verdict.moves_cursor
+        and verdict.missed is None
+        and verdict.result is None
+        and not verdict.items_crawled
+        and not verdict.items_indexed
+        and held.run.cause is not MANUAL
+    )
+
+
+def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+    """The columns that a batch of the usual sort leaves empty."""
+    missed = [verdict.missed for verdict in verdicts]
+    return {
+        "attempts": sparse(map(uncounted, held, verdicts)),
+        "attempts_used": sparse(
+            verdict.attempts_used if uncounted(each, verdict) is not None else None
+            for each, verdict in zip(held, verdicts, strict=True)
+        ),
+        "moves_cursor": sparse(None if each.moves_cursor else False for each in verdicts),
+        "run_states": [CODE_OF_RUN_STATE[state] for state in unusual_run_states(verdicts)],
+        "job_states": [CODE_OF_STATE[state] for state in unusual_states(verdicts)],
+        "retries": sparse(each.retry_at for each in verdicts),
+        "failure_streaks": sparse(each.failure_streak or None for each in verdicts),
+        "lost_streaks": sparse(each.lost_streak or None for each in verdicts),
+        "error_classes": sparse(each.error_class for each in verdicts),
+        "errors": sparse(each.error for each in verdicts),
+        "stack_traces": sparse(each.stack_trace for each in verdicts),
+        "results": sparse(None if each.result is None else Json(each.result) for each in verdicts),
+        "items_crawled": sparse(each.items_crawled or None for each in verdicts),
+        "items_indexed": sparse(each.items_indexed or None for each in verdicts),
+        "reasons": sparse(each.reason for each in verdicts),
+        "signatures": sparse(
+            signature_of(each.error, each.error_class) if each.is_dead else None
+            for each in verdicts
+        ),
+        "missed_counts": sparse(each and each.count for each in missed),
+        "missed_from": sparse(each and each.first_at for each in missed),
+        "missed_until": sparse(each and each.until_at for each in missed),
+        "missed_reasons": sparse(each and each.reason for each in missed),
+    }
+
+
+def uncounted(held: Held, verdict: Verdict) -> int | None:
+    """The attempt this run was, where the pulse will not know it any more: one that does not
+    count, or one by hand."""
+    run = held.run
+    is_usual = run.cause is not Cause.MANUAL and verdict.attempts_used == run.attempt
+    return None if is_usual else run.attempt
+
+
+def unusual_run_states(verdicts: Sequence[Verdict]) -> list[RunState]:
+    states = [verdict.run_state for verdict in verdicts]
+    return [] if all(state is RunState.COMPLETED for state in states) else states
+
+
+def unusual_states(verdicts: Sequence[Verdict]) -> list[State]:
+    states = [verdict.state for verdict in verdicts]
+    return [] if all(state is State.SCHEDULED for state in states) else states
+
+
+NOTHING_UNUSUAL: dict[str, list[Any]] = {name: [] for name in unusual((), ())}

@@ -1,0 +1,198 @@
+"""Dead letters: written by completion, and read, acknowledged and ended by people."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.core.jobs.ids import run_uid
+from evenbeat.core.jobs.model import DECLARED_IN, Definition, ErrorClass, Run
+from evenbeat.core.ops.audit import Actor
+from evenbeat.core.runs.dead_letters import (
+    DeadLetter,
+    LetterFilter,
+    LetterGroup,
+    LetterState,
+    Remark,
+)
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load
+from evenbeat.store.jobs import definitions
+from evenbeat.store.jobs.jobs import NONSENSE
+from evenbeat.store.runs.runs import run_from
+
+SQL = load("runs/dead_letters")
+CODES = {
+    LetterState.OPEN: b"o",
+    LetterState.ACKNOWLEDGED: b"a",
+    LetterState.REQUEUED: b"r",
+    LetterState.DISCARDED: b"d",
+}
+STATES = {code: state for state, code in CODES.items()}
+# How far back the tries at a beat are looked for.
+MOST_RUNS = 1_000
+ONCE = {"schedule": {"now": True}}
+
+# A letter, and what else its job said.
+Found = tuple[DeadLetter, Mapping[str, Any]]
+
+
+async def page(
+    session: Session, chosen: LetterFilter, *, limit: int, offset: int
+) -> list[DeadLetter]:
+    rows = await session.fetch(SQL["page"], **conditions(chosen), limit=limit, offset=offset)
+    return [letter_from(row) for row in rows]
+
+
+async def count(session: Session, chosen: LetterFilter) -> int:
+    return await session.fetch_value(SQL["count"], **conditions(chosen))
+
+
+async def by_id(session: Session, letter_id: int) -> DeadLetter:
+    found = await page(session, LetterFilter.one(letter_id), limit=1, offset=0)
+    if not found:
+        raise NotFound(f"no dead letter {run_uid(letter_id)}")
+    return found[0]
+
+
+async def runs(session: Session, letter: DeadLetter) -> list[Run]:
+    """The tries that are still kept, the last first."""
+    rows = await session.fetch(
+        SQL["runs"],
+        job_id=letter.job_id,
+        letter_id=letter.id,
+        beat_at=letter.beat_at,
+        attempts=letter.attempts,
+        most=MOST_RUNS,
+    )
+    return [run_from(row, letter.job_uid) for row in rows] if letter.job_uid else []
+
+
+async def grouped(
+    session: Session, chosen: LetterFilter, *, limit: int, offset: int
+) -> list[LetterGroup]:
+    rows = await session.fetch(SQL["groups"], **conditions(chosen), limit=limit, offset=offset)
+    return [
+        LetterGroup(
+            signature=row["signature"],
+            count=row["count"],
+            open=row["open"],
+            jobs=row["jobs"],
+            kinds=tuple(row["kinds"]),
+            first_at=row["first_at"],
+            last_at=row["last_at"],
+            newest_id=row["newest_id"],
+        )
+        for row in rows
+    ]
+
+
+async def count_groups(session: Session, chosen: LetterFilter) -> int:
+    return await session.fetch_value(SQL["group_count"], **conditions(chosen))
+
+
+async def meant(session: Session, chosen: LetterFilter, *, limit: int, locked: bool) -> list[Found]:
+    """Whom the filter means, in the order of their ids; locked, nobody else changes them."""
+    statement = SQL["lock" if locked else "look"]
+    rows = await session.fetch(statement, **conditions(chosen), limit=limit)
+    return [(letter_from(row), row["terms"]) for row in rows]
+
+
+async def acknowledge(session: Session, ids: Sequence[int], remark: Remark, *, by: Actor) -> None:
+    written = await session.execute(
+        SQL["acknowledge"], ids=list(ids), actor=by.name, note=remark.note, owner=remark.owner
+    )
+    check_count(written, len(ids))
+
+
+async def end(
+    session: Session,
+    ids: Sequence[int],
+    state: LetterState,
+    remark: Remark,
+    *,
+    by: Actor,
+    requeued_as: Sequence[UUID] = (),
+) -> None:
+    """These letters are requeued, each as that job, or discarded."""
+    written = await session.execute(
+        SQL["end"],
+        ids=list(ids),
+        ending=CODES[state],
+        actor=by.name,
+        note=remark.note,
+        owner=remark.owner,
+        requeued_as=list(requeued_as),
+    )
+    check_count(written, len(ids))
+
+
+def check_count(written: int, expected: int) -> None:
+    """They are locked, so that this cannot happen; if it does, nothing of it may stay."""
+    if written != expected:
+        raise Conflict(f"{expected - written} dead letters have changed meanwhile; try again")
+
+
+def definition_of(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) -> Definition:
+    """A job that does once more, now, what the letter's job did."""
+    row = {
+        "name": None,
+        "kind": letter.kind,
+        "payload": payload,
+        "timetable": ONCE,
+        "group_key": letter.group_key,
+        "wording": {},
+    }
+    try:
+        made = definitions.from_row({**terms, **row})
+    except NONSENSE as error:
+        raise Conflict(
+            f"dead letter {run_uid(letter.id)} cannot be requeued, since what its job said cannot"
+            f" be read: {type(error).__name__}: {error}; add a job instead"
+        ) from None
+    # No code declares this one: with the label, people would be told of it at every start.
+    labels = {key: value for key, value in made.labels.items() if key != DECLARED_IN}
+    return replace(made, labels=labels)
+
+
+def conditions(chosen: LetterFilter) -> dict[str, Any]:
+    return {
+        "ids": None if chosen.ids is None else list(chosen.ids),
+        "states": None if chosen.states is None else [CODES[state] for state in chosen.states],
+        "job_uid": chosen.job_uid,
+        "job_name": chosen.job_name,
+        "kind": chosen.kind,
+        "group": chosen.group,
+        "signature": chosen.signature,
+        "owner": chosen.owner,
+    }
+
+
+def letter_from(row: asyncpg.Record) -> DeadLetter:
+    error_class, ending = row["error_class"], row["ending"]
+    return DeadLetter(
+        id=row["id"],
+        job_id=row["job_id"],
+        job_uid=row["job_uid"],
+        job_name=row["job_name"],
+        kind=row["kind"],
+        group_key=row["group_key"],
+        payload=row["payload"],
+        beat_at=row["beat_at"],
+        attempts=row["attempts"],
+        error_class=None if error_class is None else ErrorClass(error_class),
+        error=row["error"],
+        signature=row["signature"],
+        created_at=row["created_at"],
+        acknowledged_at=row["acknowledged_at"],
+        acknowledged_by=row["acknowledged_by"],
+        note=row["note"],
+        owner=row["owner"],
+        ending=None if ending is None else STATES[ending],
+        ended_at=row["ended_at"],
+        ended_by=row["ended_by"],
+        requeued_as=row["requeued_as"],
+    )

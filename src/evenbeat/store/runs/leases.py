@@ -1,0 +1,217 @@
+"""Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun
+from evenbeat.store.database.codes import CAUSES
+from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.database.statements import load
+from evenbeat.store.jobs.jobs import Definitions, Unreadable
+
+SQL = load("runs/leases")
+# What is asked for every run is not looked up in its enumeration every time.
+MANUAL = Cause.MANUAL
+# By lane: from which turn on to look.
+Turns = Mapping[int, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A job that was claimed and cannot be run: its definition makes no sense to this version."""
+
+    id: int
+    uid: UUID | None
+    run: OpenRun
+    plan_version: int
+    error: str
+    lane_id: int = 0
+    turn_at: datetime | None = field(default=None, compare=False)
+
+
+Held = Claimed | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class NextDue:
+    """How long until something is due, without a group and in one; None: not soon.
+
+    Along with it comes how many lanes there are: one more is one that a node may have to serve.
+    Not the newest, since one that commits later may be older.
+    """
+
+    ungrouped_in: timedelta | None
+    grouped_in: timedelta | None
+    lane_count: int
+
+    def waits(self) -> list[timedelta]:
+        return [wait for wait in (self.ungrouped_in, self.grouped_in) if wait is not None]
+
+
+class Claim(Protocol):
+    """How `claim_due` and `claim_grouped` are called."""
+
+    async def __call__(
+        self,
+        database: Database,
+        node_id: int,
+        *,
+        token: int,
+        places: Mapping[int, int],
+        definitions: Definitions,
+        since: Turns | None = None,
+    ) -> list[Held]: ...
+
+
+async def claim_due(
+    database: Database,
+    node_id: int,
+    *,
+    token: int,
+    places: Mapping[int, int],
+    definitions: Definitions,
+    since: Turns | None = None,
+) -> list[Held]:
+    """Take due jobs that are in no group: at most so many of each lane, from a turn on."""
+    rows = await database.fetch(
+        SQL["claim_due"],
+        node_id=node_id,
+        token=token,
+        lane_ids=list(places),
+        places=list(places.values()),
+        since=[(since or {}).get(lane) for lane in places],
+    )
+    return await with_definitions(database, rows, definitions)
+
+
+async def claim_grouped(
+    database: Database,
+    node_id: int,
+    *,
+    token: int,
+    places: Mapping[int, int],
+    definitions: Definitions,
+    since: Turns | None = None,
+) -> list[Held]:
+    """Take due jobs of groups with room, and park those for which there is none.
+
+    Of any turn, whatever is said: those that were parked come back with an old one.
+    """
+    lanes, most = list(places), sum(places.values())
+    # Looking at a few more than there are places parks those that stand in the way.
+    look = most + 100
+    async with database.transaction() as session:
+        groups = await session.fetch(SQL["lock_groups"], lane_ids=lanes, look=look)
+        if not groups:
+            return []
+        rows = await session.fetch(
+            SQL["claim_grouped"],
+            node_id=node_id,
+            token=token,
+            lane_ids=lanes,
+            look=look,
+            places=most,
+            group_ids=[row["id"] for row in groups],
+        )
+    return await with_definitions(database, rows, definitions)
+
+
+async def in_hand(session: Session, node_id: int) -> list[Held]:
+    """What a node has in hand, or had when it died."""
+    rows = await session.fetch(SQL["in_hand"], node_id=node_id)
+    return await with_definitions(session, rows, Definitions())
+
+
+async def leased(session: Session, job_ids: Sequence[int]) -> list[Held]:
+    """The runs that these jobs have in hand, on whatever node."""
+    rows = await session.fetch(SQL["leased"], job_ids=list(job_ids))
+    return await with_definitions(session, rows, Definitions())
+
+
+async def next_due(
+    session: Session, lane_ids: Sequence[int], *, horizon: timedelta, since: Turns | None = None
+) -> NextDue:
+    row = await session.fetch_row(
+        SQL["next_due"],
+        lane_ids=list(lane_ids),
+        since=[(since or {}).get(lane) for lane in lane_ids],
+        horizon=horizon,
+    )
+    ungrouped, grouped, lane_count = row or (None, None, 0)
+    return NextDue(in_seconds(ungrouped), in_seconds(grouped), lane_count)
+
+
+def in_seconds(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+async def tuck(session: Session, held: Sequence[Held]) -> None:
+    """Put runs that take long out of the way of claims."""
+    ordered = sorted(held, key=lambda each: each.id)
+    await session.execute(
+        SQL["tuck"],
+        job_ids=[each.id for each in ordered],
+        tokens=[each.run.token for each in ordered],
+    )
+
+
+async def unwanted(session: Session, node_id: int) -> set[int]:
+    """The runs of this node that somebody wants stopped."""
+    return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
+
+
+async def taken(session: Session, held: Sequence[Held]) -> set[int]:
+    """Which of these runs are not ours any more."""
+    rows = await session.fetch(
+        SQL["taken"],
+        job_ids=[each.id for each in held],
+        tokens=[each.run.token for each in held],
+        run_ids=[each.run.id for each in held],
+    )
+    return {row["run_id"] for row in rows}
+
+
+async def with_definitions(
+    session: Session, rows: list[Any], definitions: Definitions
+) -> list[Held]:
+    if not rows:
+        return []
+    known = await definitions.of(session, {row[0]: (row[1], row[2]) for row in rows})
+    return [held_from(row, known[row[0]]) for row in rows]
+
+
+def held_from(row: Any, known: tuple[UUID, Definition] | Unreadable) -> Held:
+    """From a row of a claim, by the places of its columns: by name, it takes twice as long."""
+    # fmt: off
+    (
+        job_id, _, plan_version, token, run_id, number, code, other_beat_at, is_next_beat,
+        attempt, manual_attempt, started_at, next_beat_at, lane_id, beats, failures, losses,
+        *turn,
+    ) = row
+    # fmt: on
+    cause = CAUSES[code]
+    if cause is MANUAL:
+        run = OpenRun(run_id, number, cause, None, manual_attempt, started_at, token)
+    else:
+        beat_at = next_beat_at if is_next_beat else other_beat_at
+        run = OpenRun(run_id, number, cause, beat_at, attempt, started_at, token)
+    turn_at = (turn[0] or next_beat_at) if turn else None
+    if isinstance(known, Unreadable):
+        return Broken(job_id, known.uid, run, plan_version, known.error, lane_id, turn_at)
+    uid, definition = known
+    return Claimed(
+        job_id,
+        uid,
+        definition,
+        run,
+        next_beat_at,
+        plan_version,
+        beats,
+        failures,
+        losses,
+        lane_id,
+        turn_at,
+    )

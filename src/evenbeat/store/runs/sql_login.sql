@@ -1,0 +1,41 @@
+-- name: known_login
+-- The login of this database, if it has been made.
+select sql_login.role, sql_login.password
+from evenbeat.sql_login
+join pg_roles on pg_roles.rolname = sql_login.role
+join pg_database on pg_database.datname = current_database()
+where sql_login.role = 'evenbeat_sql_' || pg_database.oid;
+
+-- name: is_spoilt
+-- Whether a function has left settings for the role that it ran as, as every role may for its own:
+-- some keep it from logging in at all. Those for other databases are met by nobody.
+select exists (
+    select
+    from pg_db_role_setting
+    join pg_roles on pg_roles.oid = pg_db_role_setting.setrole
+    left join pg_database on pg_database.oid = pg_db_role_setting.setdatabase
+    where pg_roles.rolname = :role
+      and coalesce(pg_database.datname, current_database()) = current_database()
+);
+
+-- name: make_login
+select made.role, made.password
+from evenbeat.make_sql_login() as made;
+
+-- name: admit
+select evenbeat.admit_sql_role(:role::name);
+
+-- name: who
+-- Whom a session belongs to, and whether that one is any less than the engine.
+select
+    session_user::text as role,
+    not pg_has_role(session_user, pg_namespace.nspowner, 'member') as is_restricted
+from pg_namespace
+where pg_namespace.nspname = 'evenbeat';
+
+-- name: end_session
+-- A function can catch that it is cancelled, but not that its session is ended.
+select pg_terminate_backend(pg_stat_activity.pid)
+from pg_stat_activity
+where pg_stat_activity.pid = :pid
+  and pg_stat_activity.usename = :role;

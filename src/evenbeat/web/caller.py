@@ -1,0 +1,28 @@
+"""Whoever asks: what sign-in found out about them."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from evenbeat.core.errors import NotPermitted
+from evenbeat.core.ops.access import Role
+from evenbeat.core.ops.audit import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Whoever asks: for what they may do, and for the record of what they did."""
+
+    name: str
+    role: Role
+    token_id: UUID | None = None
+    request_id: str = ""
+
+    @property
+    def actor(self) -> Actor:
+        """As the audit names them."""
+        return Actor(self.name, self.request_id or None)
+
+    def check(self, needed: Role) -> None:
+        """Raise NotPermitted unless their role is this one or a higher one."""
+        if not self.role.covers(needed):
+            raise NotPermitted(f"this needs the role {needed}, and {self.name} is {self.role}")

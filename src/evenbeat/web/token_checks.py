@@ -1,0 +1,135 @@
+"""Tokens as the gate reads them: JSON Web Tokens, by the rules of RFC 8725."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import jwt
+
+from evenbeat.config import Settings
+from evenbeat.control.ops.token_signing import ALGORITHM, secrets_of
+from evenbeat.core.errors import NotSignedIn
+from evenbeat.core.jobs.ids import read_uid
+from evenbeat.core.ops.access import Role, is_name
+from evenbeat.web.caller import Person
+from evenbeat.web.jwks import Key, PublicKeys
+
+# PyJWT is only half typed.
+tokens: Any = jwt
+
+LONGEST_TOKEN = 8_192
+# What the clocks of two machines may differ by.
+LEEWAY = timedelta(seconds=30)
+# Those longest known are forgotten first, and are read again when they come again.
+MOST_KNOWN = 1_000
+# The header is parsed before the signature is checked: what is in it is anybody's.
+BAD_TOKEN = (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Which claims must be what; None: whatever it is."""
+
+    audience: str | None = None
+    issuer: str | None = None
+
+
+class KnownTokens:
+    """Good tokens that were read already: reading one takes longer than most requests.
+
+    Of our own secrets alone, which stay the same while a process runs; the keys of others come
+    and go. That a token has expired is looked at every time, and that it was revoked elsewhere.
+    """
+
+    def __init__(self, most: int = MOST_KNOWN) -> None:
+        self._most = most
+        # By their digests: the tokens themselves are nobody's to keep.
+        self._people: dict[bytes, tuple[Person, int]] = {}
+
+    def find(self, token: str) -> Person | None:
+        known = self._people.get(digest_of(token))
+        if known is None or known[1] <= time.time() - LEEWAY.total_seconds():
+            return None
+        return known[0]
+
+    def remember(self, token: str, person: Person, claims: dict[str, Any]) -> None:
+        if len(self._people) >= self._most:
+            del self._people[next(iter(self._people))]
+        self._people[digest_of(token)] = person, int(claims["exp"])
+
+
+def digest_of(token: str) -> bytes:
+    # Garbage has a digest too, and no two texts have the same bytes.
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+class Reader:
+    """Reads tokens with the keys it was given. Nothing that a token says adds another one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._known = KnownTokens()
+        self._secrets = [Key(ALGORITHM, secret) for secret in secrets_of(settings)]
+        url = settings.jwt_jwks_url
+        self._public = None if url is None else PublicKeys(url)
+        self._expected = Expected(settings.jwt_audience, settings.jwt_issuer)
+
+    async def read(self, token: str) -> Person:
+        """Who brings it. Why a bad one is bad is of use to attackers only: it is not said."""
+        if len(token) > LONGEST_TOKEN:
+            raise NotSignedIn("invalid token")
+        known = self._known.find(token)
+        if known is not None:
+            return known
+        try:
+            keys = await self._keys_for(tokens.get_unverified_header(token))
+        except BAD_TOKEN:
+            raise NotSignedIn("invalid token") from None
+        claims = claims_of(token, keys, self._expected)
+        person = person_of(claims)
+        if keys is self._secrets:
+            self._known.remember(token, person, claims)
+        return person
+
+    async def _keys_for(self, header: dict[str, Any]) -> Sequence[Key]:
+        """The keys that may have signed it. Each is good for its own algorithm and no other."""
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm == ALGORITHM:
+            return self._secrets
+        if self._public is None or not isinstance(algorithm, str):
+            return []
+        return await self._public.find(algorithm, kid if isinstance(kid, str) else None)
+
+
+def claims_of(token: str, keys: Sequence[Key], expected: Expected) -> dict[str, Any]:
+    for key in keys:
+        try:
+            return tokens.decode(
+                token,
+                key.material,
+                algorithms=[key.algorithm],
+                audience=expected.audience,
+                issuer=expected.issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp"], "verify_aud": expected.audience is not None},
+            )
+        except jwt.InvalidSignatureError:
+            continue
+        except BAD_TOKEN:
+            break
+    raise NotSignedIn("invalid token")
+
+
+def person_of(claims: dict[str, Any]) -> Person:
+    # Tokens made for the interval scheduler carry no role; their bearers could do everything
+    # but administrate. A role that we do not know is no role at all.
+    name = claims.get("sub", "unknown")
+    try:
+        role = Role(claims.get("role", Role.OPERATOR))
+    except ValueError:
+        raise NotSignedIn("invalid token") from None
+    if not is_name(name):
+        raise NotSignedIn("invalid token")
+    return Person(name, role, token_id=read_uid(claims.get("jti")))

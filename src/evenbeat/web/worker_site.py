@@ -1,0 +1,19 @@
+"""The face of a process that has no other: probes and metrics, for those who watch over it."""
+
+from fastapi import FastAPI
+
+from evenbeat.app import Evenbeat
+from evenbeat.web import metrics, probes, problems
+from evenbeat.web.auth import Gate
+from evenbeat.web.request_metrics import Measured
+
+
+def build(app: Evenbeat) -> FastAPI:
+    site = FastAPI(title="Evenbeat", openapi_url=None, redirect_slashes=False)
+    site.state.evenbeat = app
+    site.state.gate = Gate(app)
+    problems.install(site)
+    site.add_middleware(Measured, metrics=app.metrics)
+    site.include_router(probes.router)
+    site.include_router(metrics.router)
+    return site

@@ -1,0 +1,247 @@
+"""Every action from every state a job can really be in, against the transition table."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from evenbeat.core.errors import IllegalTransition
+from evenbeat.core.jobs import actions, lifecycle
+from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.jobs.model import Claimed, Job, State
+from evenbeat.store.runs import leases
+from evenbeat.store.runs.leases import Held
+from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
+from tests.store.given import MINUTE
+from tests.support.databases import Clock
+
+Build = Callable[[Desk], Awaitable[Job]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state, and a way in which a job really comes there."""
+
+    state: State
+    build: Build
+    heading: State | None = None
+    has_next: bool = True
+
+    @property
+    def facts(self) -> tuple[State, State | None, bool]:
+        return self.state, self.heading, self.has_next
+
+
+async def pending(desk: Desk) -> Job:
+    return await desk.add(due("now"))
+
+
+async def scheduled(desk: Desk) -> Job:
+    return await desk.add(due())
+
+
+async def retry_waits(desk: Desk) -> Job:
+    job = await scheduled(desk)
+    await desk.fail(job)
+    return job
+
+
+async def run_by_hand_waits(desk: Desk) -> Job:
+    job = await scheduled(desk)
+    await desk.finish(job)
+    return await desk.jobs.run(job.uid)
+
+
+async def blocked(desk: Desk) -> Job:
+    await desk.add(due("now", group=ONE_PLACE))
+    job = await desk.add(due(group=ONE_PLACE))
+    await desk.claim_grouped()
+    return job
+
+
+async def blocked_while_paused(desk: Desk) -> Job:
+    job = await desk.add(due(group=ONE_PLACE))
+    await desk.jobs.pause(job.uid)
+    await desk.add(due("now", group=ONE_PLACE), due_at=job.created_at - MINUTE)
+    await desk.jobs.run(job.uid)
+    await desk.claim_grouped()
+    return job
+
+
+async def running(desk: Desk) -> Job:
+    job = await scheduled(desk)
+    await desk.start(job)
+    return job
+
+
+async def running_one_off(desk: Desk) -> Job:
+    job = await pending(desk)
+    await desk.start(job)
+    return job
+
+
+async def running_to_be_paused(desk: Desk) -> Job:
+    return await desk.jobs.pause((await running(desk)).uid)
+
+
+async def running_to_be_disabled(desk: Desk) -> Job:
+    return await desk.jobs.disable((await running(desk)).uid)
+
+
+async def running_to_be_cancelled(desk: Desk) -> Job:
+    return await desk.jobs.cancel((await running(desk)).uid)
+
+
+async def running_by_hand_while_paused(desk: Desk) -> Job:
+    job = await desk.jobs.run((await paused(desk)).uid)
+    await desk.start(job)
+    return job
+
+
+async def running_by_hand_while_disabled(desk: Desk) -> Job:
+    job = await desk.jobs.run((await disabled(desk)).uid)
+    await desk.start(job)
+    return job
+
+
+async def paused(desk: Desk) -> Job:
+    return await desk.jobs.pause((await scheduled(desk)).uid)
+
+
+async def paused_one_off(desk: Desk) -> Job:
+    return await desk.jobs.pause((await pending(desk)).uid)
+
+
+async def paused_with_a_retry(desk: Desk) -> Job:
+    return await desk.jobs.pause((await retry_waits(desk)).uid)
+
+
+async def completed(desk: Desk) -> Job:
+    job = await pending(desk)
+    await desk.finish(job)
+    return job
+
+
+async def failed_with_a_next_beat(desk: Desk) -> Job:
+    job = await desk.add(due(policy={"max_attempts": 1}))
+    await desk.fail(job)
+    return job
+
+
+async def failed_for_good(desk: Desk) -> Job:
+    job = await desk.add(due("now", policy={"max_attempts": 1}))
+    await desk.fail(job)
+    return job
+
+
+async def cancelled(desk: Desk) -> Job:
+    return await desk.jobs.cancel((await scheduled(desk)).uid)
+
+
+async def disabled(desk: Desk) -> Job:
+    return await desk.jobs.disable((await scheduled(desk)).uid)
+
+
+async def disabled_after_failure(desk: Desk) -> Job:
+    return await desk.jobs.disable((await failed_for_good(desk)).uid)
+
+
+PLACES = [
+    Place(State.PENDING, pending),
+    Place(State.SCHEDULED, scheduled),
+    Place(State.SCHEDULED, retry_waits),
+    Place(State.SCHEDULED, run_by_hand_waits),
+    Place(State.BLOCKED, blocked),
+    Place(State.BLOCKED, blocked_while_paused, heading=State.PAUSED),
+    Place(State.RUNNING, running),
+    Place(State.RUNNING, running_one_off),
+    Place(State.RUNNING, running_to_be_paused, heading=State.PAUSED),
+    Place(State.RUNNING, running_to_be_disabled, heading=State.DISABLED),
+    Place(State.RUNNING, running_to_be_cancelled, heading=State.CANCELLED),
+    Place(State.RUNNING, running_by_hand_while_paused, heading=State.PAUSED),
+    Place(State.RUNNING, running_by_hand_while_disabled, heading=State.DISABLED),
+    Place(State.PAUSED, paused),
+    Place(State.PAUSED, paused_one_off),
+    Place(State.PAUSED, paused_with_a_retry),
+    Place(State.COMPLETED, completed, has_next=False),
+    Place(State.FAILED, failed_with_a_next_beat),
+    Place(State.FAILED, failed_for_good, has_next=False),
+    Place(State.CANCELLED, cancelled, has_next=False),
+    Place(State.DISABLED, disabled),
+    Place(State.DISABLED, disabled_after_failure, has_next=False),
+]
+
+
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.build.__name__)
+async def test_an_action_does_what_the_table_says_or_changes_nothing(
+    desk: Desk, clock: Clock, place: Place, action: Action
+) -> None:
+    job = await desk.look(await place.build(desk))
+    in_hand = await leases.in_hand(desk.database, desk.node_id)
+    pulse, noted = job.pulse, await desk.audit(job=job.uid)
+    assert (pulse.state, pulse.heading, pulse.has_next) == place.facts
+    allowed = lifecycle.allowed_actions(place.state, has_next=place.has_next, heading=place.heading)
+    assert actions.allowed(pulse) == allowed
+    await clock.advance(minutes=1)
+    if action not in allowed:
+        with pytest.raises(IllegalTransition) as refused:
+            await do(desk, action, job)
+        assert refused.value.allowed == allowed
+        assert await desk.look(job) == job
+        assert await desk.audit(job=job.uid) == noted
+        return
+    state = await do(desk, action, job)
+    assert state in expected(action, place)
+    [entry, *_] = await desk.audit(job=job.uid)
+    assert (entry.action, entry.actor, entry.job_uid) == (action, ANN, job.uid)
+    assert await desk.breaches() == []
+    await let_days_go_by(desk, clock, in_hand)
+    pulse = (await desk.jobs.get(job.uid, with_deleted=True)).pulse
+    assert pulse.state not in (State.RUNNING, State.BLOCKED)
+    assert (pulse.wanted, pulse.manual_at) == (None, None)
+
+
+async def do(desk: Desk, action: Action, job: Job) -> State | None:
+    """The state afterwards; None: the job is gone."""
+    if action is Action.EDIT:
+        after = await desk.edit(job, payload={"edited": True}, schedule="every 2h")
+    else:
+        after = await getattr(desk.jobs, action)(job.uid, by=ANN)
+    return after and after.pulse.state
+
+
+def expected(action: Action, place: Place) -> Collection[State | None]:
+    """Where the table says it leads. While a job runs, it gets there when its run ends."""
+    if place.state is State.RUNNING and action in (Action.PAUSE, Action.DISABLE, Action.CANCEL):
+        return [State.RUNNING]
+    if action is Action.RELEASE and place.heading is not None:
+        return [place.heading]
+    return lifecycle.targets(action, place.state) or [None]
+
+
+async def let_days_go_by(desk: Desk, clock: Clock, in_hand: Sequence[Held]) -> None:
+    """Runs end, retries and beats come, and whatever was asked for is obeyed."""
+    await desk.end(*(held for held in in_hand if isinstance(held, Claimed)))
+    for _ in range(3):
+        await desk.fetch("update evenbeat.pulse set is_parked = false")
+        await desk.end(*await desk.take_all())
+        await clock.advance(hours=2)
+
+
+def test_a_job_is_built_for_every_state_and_every_condition_of_the_table() -> None:
+    built = {(place.state, place.heading) for place in PLACES}
+    wanted = {
+        (edge.state, heading)
+        for edge in lifecycle.TABLE
+        for heading in edge.headings or ()
+        if edge.state is State.RUNNING
+    }
+    assert {place.state for place in PLACES} == set(State)
+    assert wanted <= built
+    for edge in lifecycle.TABLE:
+        if edge.needs_next:
+            assert {place.has_next for place in PLACES if place.state is edge.state} == {
+                True,
+                False,
+            }

@@ -1,0 +1,80 @@
+"""Statistics by kind, group, job and day: the same before, while and after runs are counted."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from evenbeat.config import Settings
+from evenbeat.control.ops.statistics import Counts
+from evenbeat.core.jobs.model import State
+from evenbeat.core.ops.statistics import Activity, Overview, Scope, activity_of, without_gaps
+from evenbeat.store.database.pool import Database
+from tests.conftest import START
+from tests.support.run_histories import DAY, Archive, Ran, janitor_of, tidy
+
+
+@pytest.fixture
+def archive(database: Database) -> Archive:
+    return Archive(database)
+
+
+async def told(archive: Archive, jobs: list[int]) -> list[object]:
+    counts = Counts(archive.database)
+    scopes = [Scope(), Scope(kind="echo"), Scope(group="site"), Scope(kind="none")]
+    scopes += [Scope(job_id=job) for job in jobs]
+    return [
+        *[(await counts.of_all(scope)).runs for scope in scopes],
+        *[await counts.trend(40, scope) for scope in scopes],
+    ]
+
+
+async def test_counted_or_not_statistics_and_trends_say_the_same(
+    archive: Archive, settings: Settings
+) -> None:
+    chance = random.Random(7)
+    jobs = [await archive.job(START - 50 * DAY, group=group) for group in ("site", "other", None)]
+    await archive.write(
+        Ran(job, number, START - (20 - number + chance.random()) * DAY, chance.choice("ccflxk"))
+        for job in jobs
+        for number in range(1, 16)
+    )
+    before = await told(archive, jobs)
+    assert before[2] == before[4], "the group has one job"
+    await tidy(janitor_of(archive.database, settings), archive.database)
+    assert await archive.value("select count(*) from evenbeat.run_day") > 0
+    assert await told(archive, jobs) == before
+
+
+async def test_a_trend_is_of_the_last_days_and_adds_up(archive: Archive) -> None:
+    job = await archive.job(START - 50 * DAY)
+    await archive.write(Ran(job, n, START - (10 - n) * DAY, "c") for n in range(1, 11))
+    counts = Counts(archive.database)
+    days = await counts.trend(4)
+    assert [(each.day.isoformat(), each.runs.completed) for each in days] == [
+        ("2029-12-29", 1),
+        ("2029-12-30", 1),
+        ("2029-12-31", 1),
+        ("2030-01-01", 1),
+    ]
+    assert sum(each.runs.completed for each in await counts.trend(400)) == 10
+    assert (await counts.of_all()).runs.completed == 10
+
+
+def test_days_without_a_run_are_told_too() -> None:
+    days = without_gaps([], START.date(), 3)
+    assert [START.date() - each.day for each in days] == [2 * DAY, 1 * DAY, timedelta(0)]
+    assert [each.runs.total for each in days] == [0, 0, 0]
+    assert days[0].runs.success_rate is None
+
+
+def test_every_state_is_one_of_the_registrys_three() -> None:
+    aside = {state: activity_of(state) for state in State if activity_of(state) != "active"}
+    assert aside == {"paused": "paused", "disabled": "disabled", "cancelled": "disabled"}
+    counts = dict.fromkeys(State, 2)
+    overview = Overview(counts, without_gaps([], START.date(), 1)[0].runs, 0, 0, 0, None, START)
+    assert overview.activity == {
+        Activity.ACTIVE: 2 * (len(State) - 3),
+        Activity.PAUSED: 2,
+        Activity.DISABLED: 4,
+    }
