@@ -17,19 +17,19 @@ from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.runs import outcome_metrics
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
-from evenbeat.store.runs.completions import Settled
+from evenbeat.store.runs.completions import SettledRun
 
 ROUNDS = 50
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def ended(number: int, kinds: int) -> Settled:
+def ended(number: int, kinds: int) -> SettledRun:
     definition = Definition(f"kind {number % kinds}", Timetable(parse("every 1h")))
     beat_at = NOW - timedelta(milliseconds=number * 37 % 500)
     run = OpenRun(number, 1, Cause.SCHEDULE, beat_at, 1, started_at=NOW, token=1)
     claimed = Claimed(number, uuid4(), definition, run, NOW, plan_version=1, runs_so_far=1)
     verdict = Verdict(RunState.COMPLETED, State.SCHEDULED, moves_cursor=True, next_beat_at=NOW)
-    return Settled(claimed, verdict, timedelta(microseconds=number * 7919 % 100_000))
+    return SettledRun(claimed, verdict, timedelta(microseconds=number * 7919 % 100_000))
 
 
 def microseconds(kinds: int) -> float:
@@ -38,7 +38,9 @@ def microseconds(kinds: int) -> float:
     batch = [ended(number, kinds) for number in range(LARGEST_BATCH)]
     ids = frozenset(range(LARGEST_BATCH))
     best = min(
-        timeit.repeat(lambda: outcome_metrics.count(metrics, batch, ids), number=1, repeat=ROUNDS)
+        timeit.repeat(
+            lambda: outcome_metrics.count_outcomes(metrics, batch, ids), number=1, repeat=ROUNDS
+        )
     )
     return best / LARGEST_BATCH * 1e6
 
@@ -52,7 +54,7 @@ def one_by_one() -> float:
 def scrape() -> float:
     metrics = Metrics()
     batch = [ended(number, MOST_KINDS) for number in range(LARGEST_BATCH)]
-    outcome_metrics.count(metrics, batch, frozenset(range(LARGEST_BATCH)))
+    outcome_metrics.count_outcomes(metrics, batch, frozenset(range(LARGEST_BATCH)))
     return min(timeit.repeat(lambda: metrics.text(""), number=1, repeat=10)) * 1e3
 
 

@@ -88,8 +88,8 @@ def database_url(postgres: EmbeddedServer) -> str:
         await migrations.migrate(url)
         database = Database(url)
         await database.open()
-        await clocks.install(database)
-        await sql_functions.install(database)
+        await clocks.install_test_clock(database)
+        await sql_functions.install_settle_function(database)
         await database.close()
 
     asyncio.run(make())

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.server import listen, serve
-from evenbeat.store.database.pool import SESSION, leave_as_it_is
+from evenbeat.store.database.pool import SESSION_SETTINGS, skip_reset
 
 site = FastAPI(openapi_url=None)
 
@@ -52,7 +52,7 @@ class Task(BaseModel):
 async def storing(url: str) -> AsyncGenerator[None]:
     """While it lasts, tasks can be posted."""
     async with asyncpg.create_pool(
-        url, min_size=8, max_size=10, server_settings=SESSION, reset=leave_as_it_is
+        url, min_size=8, max_size=10, server_settings=SESSION_SETTINGS, reset=skip_reset
     ) as pool:
         lane = await pool.fetchval("select id from evenbeat.lane where kind = 'echo'")
 

@@ -15,7 +15,7 @@ import uvloop
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.observe import log
-from evenbeat.server import bind, build, serve
+from evenbeat.server import bind, build_site, serve
 
 
 async def main() -> None:
@@ -37,7 +37,7 @@ async def main() -> None:
     address = f"http://127.0.0.1:{bound.getsockname()[1]}"
     async with Evenbeat(settings) as app:
         await app.prepare_kinds()
-        await serve(build(app), bound, stopping, lambda: print(address, flush=True))
+        await serve(build_site(app), bound, stopping, lambda: print(address, flush=True))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from bench.support.processes import program
 from bench.support.server import fresh, until
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool import ENGINE
-from evenbeat.store.database.route import prepared
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.pool import ENGINE_SETTINGS
+from evenbeat.store.database.route import set_json_codecs
+from evenbeat.store.database.statements import load_statements
 
 SIZES = (10_000, 100_000, 1_000_000)
 PARKED = 500_000
@@ -20,7 +20,7 @@ DUE = 100
 DRAINED = 20_000
 REPEATS = 30
 SPAN = "select extract(epoch from max(finished_at) - min(started_at))::float8 from evenbeat.run"
-LEASES, NODES = load("leases"), load("nodes")
+LEASES, NODES = load_statements("runs/leases"), load_statements("ops/nodes")
 NEXT_YEAR = datetime.now(UTC) + timedelta(days=365)
 
 
@@ -83,8 +83,8 @@ async def cost_of_a_group(running: EmbeddedServer) -> dict[str, float]:
 
 
 async def engine_connection(url: str) -> asyncpg.Connection:
-    connection = await asyncpg.connect(url, server_settings=ENGINE)
-    await prepared(connection)
+    connection = await asyncpg.connect(url, server_settings=ENGINE_SETTINGS)
+    await set_json_codecs(connection)
     return connection
 
 

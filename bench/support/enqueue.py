@@ -21,7 +21,7 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool import SESSION
+from evenbeat.store.database.pool import SESSION_SETTINGS
 
 SINGLES = 1500
 BULK = 100_000
@@ -110,7 +110,7 @@ async def opened(running: EmbeddedServer) -> AsyncIterator[tuple[Evenbeat, Any, 
     log.configure(settings)
     async with (
         Evenbeat(settings) as app,
-        asyncpg.create_pool(url, min_size=8, max_size=8, server_settings=SESSION) as pool,
+        asyncpg.create_pool(url, min_size=8, max_size=8, server_settings=SESSION_SETTINGS) as pool,
     ):
         await app.prepare_kinds()
         lane = await pool.fetchval("select id from evenbeat.lane where kind = 'echo'")

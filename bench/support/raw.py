@@ -12,10 +12,11 @@ from typing import Any
 import asyncpg
 import uvloop
 
-from evenbeat.store.database.route import prepared
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.route import set_json_codecs
+from evenbeat.store.database.statements import load_statements
 
-LEASES, NODES = load("leases"), load("nodes")
+LEASES, NODES = load_statements("runs/leases"), load_statements("ops/nodes")
+COMPLETIONS = load_statements("runs/completions")
 DAY = timedelta(days=1)
 PLAN = {
     "plan_cache_mode": "force_generic_plan",
@@ -30,7 +31,7 @@ async def main() -> None:
     url, batch = sys.argv[1], int(sys.argv[2])
     is_once = sys.argv[3:] == ["once"]
     connection: Any = await asyncpg.connect(url, server_settings=PLAN)
-    await prepared(connection)
+    await set_json_codecs(connection)
     node_id = await connection.fetchval(
         NODES["join"].text("database"),
         *NODES["join"].arguments(
@@ -38,7 +39,7 @@ async def main() -> None:
         ),
     )
     lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
-    claim, complete = LEASES["claim_due"], LEASES["complete"]
+    claim, complete = LEASES["claim_due"], COMPLETIONS["complete"]
     claiming = await connection.prepare(claim.text("database"))
     completing = await connection.prepare(complete.text("database"))
     print("joined", flush=True)

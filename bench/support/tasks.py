@@ -25,7 +25,7 @@ from evenbeat.core.jobs.ids import new_job_uid, new_job_uids
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.access import Role
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool import SESSION
+from evenbeat.store.database.pool import SESSION_SETTINGS
 
 DRIVERS = {"bare statements": ("raw.py", "once"), "evenbeat": ("worker.py",)}
 SECRET = "a secret that only this benchmark knows, long enough"
@@ -103,7 +103,7 @@ async def posted(running: EmbeddedServer, seconds: float) -> Figures:
     async with (
         contextlib.AsyncExitStack() as stack,
         program("api_server.py", url, SECRET) as [ours],
-        asyncpg.create_pool(url, min_size=8, max_size=8, server_settings=SESSION) as pool,
+        asyncpg.create_pool(url, min_size=8, max_size=8, server_settings=SESSION_SETTINGS) as pool,
     ):
         target = Target(await ours.line(), token)
         # By now the lane is open that it looks for.
@@ -159,7 +159,7 @@ async def added(running: EmbeddedServer, count: int) -> Figures:
     """All at once: `eb.jobs.add_many`, and raw SQL by `unnest`."""
     rates: Figures = {}
     url = await fresh(running, "bench_tasks")
-    connection: Any = await asyncpg.connect(url, server_settings=SESSION)
+    connection: Any = await asyncpg.connect(url, server_settings=SESSION_SETTINGS)
     try:
         lane = await open_lane(connection)
         uids = new_job_uids(datetime.now(UTC), count)

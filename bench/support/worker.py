@@ -51,4 +51,4 @@ async def work(stopping: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    process.run(work)
+    process.run_until_signal(work)

@@ -11,7 +11,7 @@ from evenbeat.config import Settings, load
 from evenbeat.control.balance.balance import Balance
 from evenbeat.control.jobs import declared_jobs
 from evenbeat.control.jobs.groups import Groups
-from evenbeat.control.jobs.imports import Intake
+from evenbeat.control.jobs.imports import Imports
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.control.jobs.listing import Listing
 from evenbeat.control.jobs.templates import Templates
@@ -19,23 +19,23 @@ from evenbeat.control.ops.audit import Audit
 from evenbeat.control.ops.housekeeping import Housekeeping
 from evenbeat.control.ops.maintenance import MaintenanceSwitch
 from evenbeat.control.ops.nodes import Nodes
-from evenbeat.control.ops.statistics import Counts
+from evenbeat.control.ops.statistics import StatisticsQueries
 from evenbeat.control.ops.tokens import Tokens
-from evenbeat.control.ops.verify import Report, examine
+from evenbeat.control.ops.verify import VerifyReport, build_verify_report
 from evenbeat.control.runs.dead_letters import DeadLetters
 from evenbeat.control.runs.history import History
 from evenbeat.core.errors import MigrationFailed, NotPermitted
-from evenbeat.core.jobs.definition import JobOptions, define, once_at
+from evenbeat.core.jobs.definition import JobOptions, define, schedule_once
 from evenbeat.core.jobs.model import Job
-from evenbeat.core.ops.figures import Figures, Lag
+from evenbeat.core.ops.figures import ClusterFigures, ScheduleLag
 from evenbeat.engine import node, process
 from evenbeat.handlers.user_code import UserCode
 from evenbeat.observe import log
 from evenbeat.observe.metrics import Metrics
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
-from evenbeat.store.database.clock import Watch
+from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import figures, nodes
 
@@ -58,7 +58,7 @@ class Evenbeat(UserCode):
         self.metrics = Metrics()
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
-        self._aside: process.Aside | None = None
+        self._aside: process.BackgroundWork | None = None
 
     def configure(self, settings: Settings) -> None:
         """Take these settings where they were chosen by hand, before the app is opened."""
@@ -88,7 +88,7 @@ class Evenbeat(UserCode):
         if not self.is_open:
             raise RuntimeError(NOT_OPEN)
         kind, given = self.call(what, payload)
-        job = define(kind, once_at(run_at), payload=given, **options)
+        job = define(kind, schedule_once(run_at), payload=given, **options)
         return await self.jobs.add(job, dedupe_key=dedupe_key, connection=connection)
 
     async def open(self, *, migrated: bool = False) -> Self:
@@ -106,15 +106,15 @@ class Evenbeat(UserCode):
         )
         await database.open()
         self._database = database
-        self._watch = Watch(database)
-        self.placement = Placement(database, self.settings.balancing, self.metrics)
+        self._watch = DatabaseClock(database)
+        self.placement = Placer(database, self.settings.balancing, self.metrics)
         self.jobs = Jobs(database, self.registry, self.placement)
-        self.intake = Intake(database, self.jobs)
+        self.intake = Imports(database, self.jobs)
         self.runs = History(database)
         self.groups = Groups(database)
         self.dead_letters = DeadLetters(database, self.jobs)
         self.listing = Listing(database)
-        self.statistics = Counts(database)
+        self.statistics = StatisticsQueries(database)
         self.templates = Templates(database)
         self.nodes = Nodes(database)
         self.balance = Balance(database, self.placement, self.settings)
@@ -191,7 +191,7 @@ class Evenbeat(UserCode):
         """
         if self._aside is not None:
             raise RuntimeError("it is started already: `stop` it first")
-        aside = process.Aside()
+        aside = process.BackgroundWork()
         try:
             await self.open(migrated=migrated)
             await self.prepare()
@@ -223,7 +223,7 @@ class Evenbeat(UserCode):
     def run(self) -> None:
         """Be a node until Ctrl-C or SIGTERM: the last line of a script."""
         log.configure(self.settings)
-        process.run(self._run)
+        process.run_until_signal(self._run)
 
     async def _run(self, stopping: asyncio.Event) -> None:
         log.get_logger().info(log.STARTING)
@@ -281,38 +281,38 @@ class Evenbeat(UserCode):
     async def prepare(self) -> None:
         """Make our kinds known, and put the jobs that the code declares."""
         await self.prepare_kinds()
-        await declared_jobs.put(self.jobs, self.listing, self.declared, self.modules)
+        await declared_jobs.put_declared_jobs(self.jobs, self.listing, self.declared, self.modules)
 
     async def prepare_kinds(self) -> None:
         """Make our kinds known, so that jobs of them can be added before any node has joined."""
         await nodes.open_lanes(self.database, list(self.registry))
 
-    async def verify(self) -> Report:
+    async def verify(self) -> VerifyReport:
         """Look for anything in the database that must never be there."""
-        return await examine(self.database)
+        return await build_verify_report(self.database)
 
     async def _check_schema(self) -> None:
         """There must be one; older or newer is let in, since who deploys does so bit by bit."""
         if not (await self.schema_status()).applied:
             raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
-    async def schema_status(self) -> migrations.Status:
-        return await migrations.read_status(self.database)
+    async def schema_status(self) -> migrations.SchemaStatus:
+        return await migrations.read_schema_status(self.database)
 
     async def now(self) -> datetime:
         """The database's time."""
         return await self._watch.now()
 
-    async def lag(self) -> Lag:
+    async def lag(self) -> ScheduleLag:
         """How late the schedule is at this moment."""
-        return await figures.lag(self.database)
+        return await figures.read_lag(self.database)
 
-    async def figures(self) -> Figures | None:
+    async def figures(self) -> ClusterFigures | None:
         """What the whole cluster is like; None before a node has looked for the first time."""
-        return await figures.read(self.database)
+        return await figures.read_figures(self.database)
 
     async def count_live_nodes(self) -> int:
-        return await nodes.count_live(self.database)
+        return await nodes.count_live_nodes(self.database)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer | None:

@@ -26,8 +26,8 @@ from pydantic import (
 )
 
 from evenbeat.core.errors import FieldError, InvalidInput, InvalidSettings
-from evenbeat.core.suggestions import nearest
-from evenbeat.core.time.durations import EXACT, parse_duration
+from evenbeat.core.suggestions import find_nearest_name
+from evenbeat.core.time.durations import EXACT_DURATION, parse_duration
 
 PREFIX = "EVENBEAT_"
 # What follows is the name of a secret that jobs refer to, and no setting.
@@ -48,7 +48,7 @@ def read_duration(value: object) -> timedelta:
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     try:
-        return parse_duration(value, limits=EXACT)
+        return parse_duration(value, limits=EXACT_DURATION)
     except InvalidInput as error:
         raise ValueError(error.errors[0].message) from None
 
@@ -59,11 +59,13 @@ Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 FOREVER = timedelta(days=36_500)
 
 
-def read_keeping(value: object) -> timedelta:
+def read_retention(value: object) -> timedelta:
     return FOREVER if value == "forever" else read_duration(value)
 
 
-Keeping = Annotated[timedelta, BeforeValidator(read_keeping), Field(ge=timedelta(0), le=FOREVER)]
+Retention = Annotated[
+    timedelta, BeforeValidator(read_retention), Field(ge=timedelta(0), le=FOREVER)
+]
 
 
 def read_labels(value: object) -> object:
@@ -187,18 +189,18 @@ class Settings(BaseModel):
     keep_runs: int = Field(
         100, ge=0, le=1_000_000, description="newest runs of a job that are kept, however old"
     )
-    keep_runs_for: Keeping = Field(
+    keep_runs_for: Retention = Field(
         timedelta(days=30),
         description="how long every run is kept, with its log lines; `forever` is allowed",
     )
-    keep_finished_jobs_for: Keeping = Field(
+    keep_finished_jobs_for: Retention = Field(
         timedelta(days=7),
         description="how long one-off jobs are kept that have ended, and jobs that were deleted",
     )
-    keep_statistics_for: Keeping = Field(
+    keep_statistics_for: Retention = Field(
         timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
     )
-    keep_dead_letters_for: Keeping = Field(
+    keep_dead_letters_for: Retention = Field(
         timedelta(days=30),
         description="how long dead letters are kept that were acknowledged, requeued or discarded",
     )
@@ -361,7 +363,7 @@ def from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, tuple[Any, str
 def refuse_unknown(name: str, origin: str) -> None:
     if name in Settings.model_fields:
         return
-    near = nearest(name, Settings.model_fields)
+    near = find_nearest_name(name, Settings.model_fields)
     advice = f"did you mean {near}?" if near else "`evenbeat config` lists all settings"
     where = "" if origin.startswith(PREFIX) else f" in {origin}"
     shown = origin if origin.startswith(PREFIX) else name

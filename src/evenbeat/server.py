@@ -18,17 +18,17 @@ from evenbeat.config import Settings
 from evenbeat.core.errors import InvalidSettings
 from evenbeat.core.ops.access import Role
 from evenbeat.web import metrics, openapi, probes, problems
-from evenbeat.web.auth import Gate, needs
-from evenbeat.web.middleware import Envelope
-from evenbeat.web.protocol import Connection
+from evenbeat.web.auth import Authenticator, needs
+from evenbeat.web.middleware import ResponseMiddleware
+from evenbeat.web.protocol import HttpConnection
 from evenbeat.web.request_limits import BodyLimit
-from evenbeat.web.request_metrics import Measured
+from evenbeat.web.request_metrics import RequestMetrics
 
 # Requests are answered in milliseconds; one that hangs must not hold up the stop.
 LONGEST_GOODBYE = 5
 
 
-def build(app: Evenbeat) -> FastAPI:
+def build_site(app: Evenbeat) -> FastAPI:
     """The faces over one app, which must be open by the time of the first request."""
     site = FastAPI(
         title="Evenbeat",
@@ -40,12 +40,12 @@ def build(app: Evenbeat) -> FastAPI:
         redirect_slashes=False,
     )
     site.state.evenbeat = app
-    site.state.gate = Gate(app)
+    site.state.gate = Authenticator(app)
     problems.install(site)
     site.add_middleware(BodyLimit)
-    site.add_middleware(Measured, metrics=app.metrics)
+    site.add_middleware(RequestMetrics, metrics=app.metrics)
     # Added last, so that it is around everything else.
-    site.add_middleware(Envelope)
+    site.add_middleware(ResponseMiddleware)
     # Routes are tried one after the other: those that are asked most come first.
     for router in (*tasks.ROUTERS, probes.router, metrics.router, *v1.ROUTERS):
         site.include_router(router)
@@ -88,7 +88,7 @@ def listen(unbound: socket.socket, address: Any) -> socket.socket:
     return unbound
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers: stopping is the process's business."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
@@ -113,7 +113,7 @@ async def serve(
     """Answer requests until `stopping` is set, then finish those under way."""
     config = uvicorn.Config(
         site,
-        http=Connection,
+        http=HttpConnection,
         ws="none",
         log_config=None,
         access_log=False,
@@ -122,7 +122,7 @@ async def serve(
         lifespan="off",
         timeout_graceful_shutdown=LONGEST_GOODBYE,
     )
-    server = Server(config, on_started)
+    server = HttpServer(config, on_started)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(server.serve(sockets=[bound]))

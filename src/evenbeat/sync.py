@@ -127,7 +127,9 @@ class Portal:
         # The parts of an app are there once it is open.
         self.open()
         found = getattr(self._app, name)
-        return Waiting(self, partial(getattr, self._app, name)) if has_coroutines(found) else found
+        return (
+            PortalPart(self, partial(getattr, self._app, name)) if has_coroutines(found) else found
+        )
 
     def _wait_for(self, begin: Callable[[], Awaitable[Value]]) -> Value:
         return wait_for(self._begin(begin))
@@ -165,11 +167,11 @@ class Portal:
             self._app.forget()
             atexit.unregister(self.close)
             # Closed here, it would stop listening to what the parent's loop listens to.
-            FORSAKEN.append(self._loop)
+            PARENT_LOOPS.append(self._loop)
         self._forget()
 
 
-class Waiting:
+class PortalPart:
     """A part of an app, as in `portal.jobs`: its coroutines and iterators are waited for.
 
     It is looked for at every use, since an app that is opened again has new ones.
@@ -188,7 +190,7 @@ class Waiting:
             return partial(self._call, found)
         if not has_coroutines(found):
             return found
-        return Waiting(self._portal, lambda: getattr(self._find(), name))
+        return PortalPart(self._portal, lambda: getattr(self._find(), name))
 
     def _call(self, method: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """A method that waits for nothing itself may still give what is to be waited for."""
@@ -226,7 +228,7 @@ def refuse_loops() -> None:
 
 
 PORTALS: WeakSet[Portal] = WeakSet()
-FORSAKEN: list[asyncio.AbstractEventLoop] = []
+PARENT_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 def forget_parent() -> None:

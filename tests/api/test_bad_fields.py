@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import httpx2 as httpx
 import pytest
 
-from evenbeat.api.v1.jobs.wire.actions import BulkIn, FilterIn, RestoreIn
+from evenbeat.api.v1.jobs.wire.actions import FilterIn, JobActionIn, RestoreIn
 from evenbeat.api.v1.jobs.wire.job_in import BatchIn, JobIn
 from evenbeat.api.v1.jobs.wire.schedule import ScheduleIn
 from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn
@@ -140,7 +140,7 @@ BODIES = {
             "count": [*WHOLE_NUMBERS, 0, 101, None],
         },
     ),
-    BulkIn: (
+    JobActionIn: (
         *("POST", f"{JOBS}/actions", {"action": "pause", "filter": {"kind": ["none"]}}),
         {
             "action": [*CHOICES, None, "edit", "PAUSE"],

@@ -6,7 +6,7 @@ import pytest
 
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.balance.model import Score
-from evenbeat.core.balance.record import BalanceFigures, Rebalances
+from evenbeat.core.balance.plan_records import BalanceFigures, RebalanceTotals
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import figures, nodes
@@ -37,7 +37,7 @@ async def add(database: Database, kind: str) -> None:
 
 
 async def join(database: Database, *kinds: str) -> int:
-    return await nodes.join(database, "secret:1", kinds=kinds, labels=(), lease_duration=LEASE)
+    return await nodes.join_node(database, "secret:1", kinds=kinds, labels=(), lease_duration=LEASE)
 
 
 async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None:
@@ -65,7 +65,9 @@ async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
     ask: Ask, database: Database, score: float, told: str
 ) -> None:
     seen = Score(score, score, peak=8, peak_over_ideal=4.0)
-    await figures.save_balance(database, BalanceFigures(START, seen, (8,) * 24, 8, Rebalances()))
+    await figures.save_balance(
+        database, BalanceFigures(START, seen, (8,) * 24, 8, RebalanceTotals())
+    )
     status, answer = await ask()
     assert status == 200
     shown: dict[str, object] = answer["figures"]  # type: ignore[assignment]

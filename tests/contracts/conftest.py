@@ -35,7 +35,7 @@ async def begin(url: str) -> None:
     await databases.empty(url)
     database = Database(url, clock="set")
     await database.open()
-    await clocks.set_to(database, START)
+    await clocks.set_test_clock(database, START)
     await database.close()
 
 

@@ -10,7 +10,7 @@ from evenbeat.control.ops.verify import verify
 from evenbeat.control.runs.history import History
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Claimed, Definition, Job, Run
-from evenbeat.core.ops.audit import Actor, Entry
+from evenbeat.core.ops.audit import Actor, AuditEntry
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
@@ -63,7 +63,7 @@ class Desk(Shop):
         """Oldest first."""
         return (await History(self.database).of_job(job.uid)).runs[::-1]
 
-    async def audit(self, **chosen: Any) -> list[Entry]:
+    async def audit(self, **chosen: Any) -> list[AuditEntry]:
         return (await Audit(self.database).page(**chosen)).entries
 
     async def breaches(self) -> list[str]:

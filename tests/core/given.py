@@ -8,7 +8,7 @@ from uuid import UUID
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, Job, OpenRun, Policy, Pulse, State
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
@@ -20,7 +20,7 @@ def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
 
 
 def every(interval: timedelta, **bounds: Any) -> Timetable:
-    return Timetable(Every(interval, phase=timedelta(0)), Bounds(**bounds))
+    return Timetable(Every(interval, phase=timedelta(0)), TimetableBounds(**bounds))
 
 
 HOURLY = every(HOUR)

@@ -2,10 +2,10 @@
 
 from dataclasses import field, replace
 
-from evenbeat.core.frozen import value
+from evenbeat.core.frozen import frozen_value
 
 
-@value
+@frozen_value
 class Place:
     row: int
     seat: int = 1

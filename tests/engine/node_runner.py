@@ -103,14 +103,14 @@ class Workshop:
         return await Jobs(self.database, Registry()).add(written)
 
     async def look(self, job: Job) -> Job:
-        return await jobs.by_uid(self.database, job.uid)
+        return await jobs.find_job(self.database, job.uid)
 
     async def cancel(self, job: Job) -> Job:
         return await Jobs(self.database, Registry()).cancel(job.uid)
 
     async def runs(self, job: Job) -> list[Run]:
         """The job's runs, oldest first, with the one in hand and the missed beats."""
-        found = await runs.page(self.database, job.id, job.uid, limit=1000, offset=0)
+        found = await runs.list_runs(self.database, job.id, job.uid, limit=1000, offset=0)
         return found[::-1]
 
     async def started(self, job: Job, number: int = 1) -> Run:

@@ -13,7 +13,7 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
-from evenbeat.store.database.route import CONNECT_TIMEOUT, Route, hosts_of
+from evenbeat.store.database.route import CONNECT_TIMEOUT, Route, parse_hosts
 from evenbeat.store.ops import nodes
 from tests.postgres.support import free_port
 from tests.support.network import Network, network
@@ -127,17 +127,17 @@ async def test_a_demoted_server_is_unavailable_and_none_of_its_connections_is_ke
 
 
 def test_the_hosts_of_a_url_are_read_in_all_their_forms() -> None:
-    assert hosts_of("postgresql://u:p@one,two:5433/db") == [("one", 5432), ("two", 5433)]
-    assert hosts_of("postgresql://u@[::1]:1,[::2]/db") == [("::1", 1), ("::2", 5432)]
-    assert hosts_of("postgresql://u@/db?host=/run/a,/run/b&port=1,2") == [
+    assert parse_hosts("postgresql://u:p@one,two:5433/db") == [("one", 5432), ("two", 5433)]
+    assert parse_hosts("postgresql://u@[::1]:1,[::2]/db") == [("::1", 1), ("::2", 5432)]
+    assert parse_hosts("postgresql://u@/db?host=/run/a,/run/b&port=1,2") == [
         ("/run/a", 1),
         ("/run/b", 2),
     ]
-    assert hosts_of("postgresql://u@/db?host=/run/a,/run/b&port=7") == [
+    assert parse_hosts("postgresql://u@/db?host=/run/a,/run/b&port=7") == [
         ("/run/a", 7),
         ("/run/b", 7),
     ]
-    assert hosts_of("postgresql://u@one/db") == []
+    assert parse_hosts("postgresql://u@one/db") == []
 
 
 async def test_a_port_that_is_none_is_told_without_showing_it() -> None:

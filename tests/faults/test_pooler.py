@@ -15,7 +15,7 @@ from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
-from evenbeat.store.database.pool import SESSION, Database
+from evenbeat.store.database.pool import SESSION_SETTINGS, Database
 from evenbeat.store.database.route import Route
 from tests.engine.node_runner import Does, Gate, Workshop
 from tests.postgres.support import free_port
@@ -26,7 +26,7 @@ from tests.support.poolers import Pooler, pooler
 
 pytestmark = pytest.mark.usefixtures("rules")
 # A pooler that is told to take our settings, and to do nothing with them.
-IGNORES = f"ignore_startup_parameters = {', '.join(SESSION)}"
+IGNORES = f"ignore_startup_parameters = {', '.join(SESSION_SETTINGS)}"
 
 
 @pytest.fixture
@@ -56,14 +56,16 @@ async def test_a_pooler_is_found_out_whether_or_not_it_takes_our_settings(
         quiet = Route(meek.url)
         for route in (direct, plain, quiet):
             assert route.is_pooled is None
-            await (await route.connect(SESSION)).close()
+            await (await route.connect(SESSION_SETTINGS)).close()
     assert [route.is_pooled for route in (direct, plain, quiet)] == [False, True, True]
 
 
 async def test_what_is_said_of_a_pooler_is_not_found_out(wire: Network) -> None:
     route = Route(wire.url, "on")
-    connection = await route.connect(SESSION)
-    assert await connection.fetchval("show application_name") != SESSION["application_name"]
+    connection = await route.connect(SESSION_SETTINGS)
+    assert (
+        await connection.fetchval("show application_name") != SESSION_SETTINGS["application_name"]
+    )
     await connection.close()
 
 
@@ -73,7 +75,7 @@ async def test_our_settings_hold_in_every_transaction_and_stay_in_none(pooled: D
         [inside] = await session._runner.fetch(show)
     async with pooled.connection() as connection:
         outside = await connection.fetchval("select current_setting('statement_timeout')")
-    assert tuple(inside) == (SESSION["statement_timeout"], "UTC")
+    assert tuple(inside) == (SESSION_SETTINGS["statement_timeout"], "UTC")
     assert outside == "0"
 
 
@@ -127,5 +129,5 @@ async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_pa
         pooler(wire.url, tmp_path, free_port()) as bouncer,
     ):
         assert await migrations.migrate(bouncer.url) == list(migrations.known_migrations())
-        assert (await migrations.status(bouncer.url)).is_current
+        assert (await migrations.find_schema_status(bouncer.url)).is_current
         assert await migrations.rollback(bouncer.url) == [migrations.known_migrations()[-1]]

@@ -7,11 +7,11 @@ import pytest
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.registry import Registry
-from evenbeat.engine.runs.handler_services import NodeToolbox
-from evenbeat.engine.runs.runner import run
+from evenbeat.engine.runs.handler_services import NodeServices
+from evenbeat.engine.runs.runner import run_handler
 from evenbeat.handlers.http.addresses import Addresses
 from evenbeat.handlers.http.handler import Http
-from evenbeat.handlers.http.outbound import Outbound
+from evenbeat.handlers.http.outbound import OutboundClient
 from tests.core.given import claimed
 from tests.support.web import Web, web_server
 
@@ -31,11 +31,11 @@ async def web() -> AsyncIterator[Web]:
 def call() -> Calls:
     """Runs an http job with this payload as a node would, and gives the outcome."""
 
-    async def call(outbound: Outbound | None = None, **payload: Any) -> Outcome:
-        handler = Http(outbound or Outbound(HERE))
+    async def call(outbound: OutboundClient | None = None, **payload: Any) -> Outcome:
+        handler = Http(outbound or OutboundClient(HERE))
         handler.check(payload)
         job = claimed()
         job = replace(job, definition=replace(job.definition, kind="http", payload=payload))
-        return await run(job, RunContext(job, NodeToolbox(None, 10)), Registry([handler]))
+        return await run_handler(job, RunContext(job, NodeServices(None, 10)), Registry([handler]))
 
     return call

@@ -14,7 +14,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.handlers.http.handler import Http
-from evenbeat.handlers.http.outbound import Outbound, decoded
+from evenbeat.handlers.http.outbound import OutboundClient, decoded
 from tests.handlers.conftest import HERE
 from tests.support.web import CERTIFICATE, Web, answer_of, web_server
 
@@ -168,14 +168,14 @@ async def test_of_a_body_without_end_ten_megabytes_are_read(
     web: Web, call: Call, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    send = Outbound.send
+    send = OutboundClient.send
 
-    async def watched(self: Outbound, request: Any) -> Any:
+    async def watched(self: OutboundClient, request: Any) -> Any:
         got = await send(self, request)
         read.append(len(got.body))
         return got
 
-    monkeypatch.setattr(Outbound, "send", watched)
+    monkeypatch.setattr(OutboundClient, "send", watched)
     web.answers["/"] = answer
     outcome = await call(url=web.url("/"))
     assert read == [10_000_000]
@@ -298,13 +298,15 @@ async def test_tls_is_checked_against_the_name_while_the_address_is_pinned(call:
     async def resolve(host: str, port: int) -> Any:
         return [HERE.networks[0].network_address]
 
-    trusting = Outbound(HERE, resolve)
+    trusting = OutboundClient(HERE, resolve)
     trusting._ssl_context = ssl.create_default_context(cafile=CERTIFICATE)
     async with web_server(is_tls=True) as web:
         web.answers["/"] = answer_of(200, b"safe")
         good = await call(trusting, url=f"https://service.test:{web.port}/")
         bad = await call(trusting, url=f"https://other.test:{web.port}/")
-        doubtful = await call(Outbound(HERE, resolve), url=f"https://service.test:{web.port}/")
+        doubtful = await call(
+            OutboundClient(HERE, resolve), url=f"https://service.test:{web.port}/"
+        )
     assert good.result["body"] == "safe"
     assert web.names[0] == "service.test"
     assert web.seen[0].headers["host"] == f"service.test:{web.port}"
@@ -369,13 +371,13 @@ GOOD = {"url": "https://example.org/"}
 )
 def test_a_payload_that_can_never_work_is_refused_by_its_field(payload: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Http(Outbound(HERE)).check(payload)
+        Http(OutboundClient(HERE)).check(payload)
     assert field in [error.field for error in refused.value.errors]
     assert not re.search("pass@|evil", str(refused.value)), "messages do not repeat what was sent"
 
 
 def test_every_field_at_fault_is_named_at_once() -> None:
     with pytest.raises(InvalidInput) as refused:
-        Http(Outbound(HERE)).check({"url": "x", "method": "x", "timeout": "x", "odd": 1})
+        Http(OutboundClient(HERE)).check({"url": "x", "method": "x", "timeout": "x", "odd": 1})
     fields = {error.field for error in refused.value.errors}
     assert fields == {"payload.url", "payload.method", "payload.timeout", "payload.odd"}

@@ -9,7 +9,7 @@ import pytest
 
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.handlers.http.addresses import Addresses
-from evenbeat.handlers.http.outbound import Outbound, resolve
+from evenbeat.handlers.http.outbound import OutboundClient, resolve
 from tests.handlers.conftest import HERE
 from tests.support.web import Web, answer_of, web_server
 
@@ -35,7 +35,7 @@ def assert_refused(outcome: object) -> Failed:
 async def test_this_machine_is_not_called_however_it_is_spelt(
     web: Web, call: Call, host: str
 ) -> None:
-    outcome = assert_refused(await call(Outbound(Addresses()), url=web.url("/", host)))
+    outcome = assert_refused(await call(OutboundClient(Addresses()), url=web.url("/", host)))
     assert "which is not a public address" in outcome.error
     assert "EVENBEAT_ALLOWED_NETWORKS" in outcome.error
     assert web.seen == []
@@ -53,7 +53,7 @@ async def test_a_name_that_leads_to_a_closed_address_is_refused(call: Call, addr
     async def lie(host: str, port: int) -> Any:
         return [ipaddress.ip_address(address)]
 
-    outcome = await call(Outbound(Addresses(), lie), url="http://public.example/")
+    outcome = await call(OutboundClient(Addresses(), lie), url="http://public.example/")
     shown = str(ipaddress.ip_address(address))
     assert f"public.example is at {shown}," in assert_refused(outcome).error
 
@@ -69,7 +69,7 @@ async def test_a_name_is_resolved_once_so_that_it_cannot_change_its_mind(
 
     # Nobody may be at the public address; what matters is that it is the one that is tried.
     outcome = await call(
-        Outbound(Addresses(), rebind), url=web.url("/", "rebind.example"), timeout=0.3
+        OutboundClient(Addresses(), rebind), url=web.url("/", "rebind.example"), timeout=0.3
     )
     assert isinstance(outcome, Failed)
     assert outcome.error_type != "AddressRefused"
@@ -85,7 +85,7 @@ async def test_of_a_names_addresses_only_those_that_are_open_are_tried(
 
     web.answers["/"] = answer_of(200)
     async with web_server("127.0.0.2") as closed:
-        outcome = await call(Outbound(HERE, mixed), url=web.url("/", "mixed.example"))
+        outcome = await call(OutboundClient(HERE, mixed), url=web.url("/", "mixed.example"))
         assert closed.seen == []
     assert isinstance(outcome, Done)
 
@@ -95,7 +95,7 @@ async def test_if_one_address_does_not_answer_the_next_one_is_tried(web: Web, ca
         return [ipaddress.ip_address("127.0.0.3"), HOME]
 
     web.answers["/"] = answer_of(200)
-    everything = Outbound(Addresses(allows_private=True), both)
+    everything = OutboundClient(Addresses(allows_private=True), both)
     assert isinstance(await call(everything, url=web.url("/", "two.example")), Done)
 
 
@@ -153,7 +153,9 @@ async def test_what_is_allowed_is_called(web: Web, call: Call) -> None:
         Addresses.of_settings(["127.0.0.0/8"], allows_private=False),
         Addresses.of_settings(["localhost"], allows_private=False),
     ):
-        assert isinstance(await call(Outbound(addresses), url=web.url("/", "localhost")), Done)
+        assert isinstance(
+            await call(OutboundClient(addresses), url=web.url("/", "localhost")), Done
+        )
 
 
 async def test_the_systems_resolver_is_asked_for_what_a_host_is() -> None:

@@ -23,12 +23,12 @@ from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.run_log import MOST_LINES, NO_MORE, LogLine
 from evenbeat.engine.runs import runner
-from evenbeat.engine.runs.handler_services import NodeToolbox
+from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Function
 from evenbeat.handlers.program import supervisor_client
 from evenbeat.handlers.program.handler import Program
-from evenbeat.handlers.program.supervisor_client import Leash
+from evenbeat.handlers.program.supervisor_client import SupervisorClient
 from evenbeat.handlers.sql_function import SqlFunction
 from tests.core.given import claimed
 from tests.support.child_processes import is_alive, pids_in
@@ -48,7 +48,7 @@ MOST_LINGERING = 10
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 
 
-class Desk(NodeToolbox):
+class Desk(NodeServices):
     """Keeps what is said, instead of a database."""
 
     def __init__(self) -> None:
@@ -85,7 +85,9 @@ class Running:
         handler, job = Program(grace), job_of(payload)
         handler.check(payload)
         self._context = RunContext(job, desk)
-        self._task = asyncio.ensure_future(runner.run(job, self._context, Registry([handler])))
+        self._task = asyncio.ensure_future(
+            runner.run_handler(job, self._context, Registry([handler]))
+        )
 
     def stop(self) -> None:
         self._context.cancel()
@@ -165,7 +167,9 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
     desk: Desk, payload: Any, field: str
 ) -> None:
     job = job_of(payload)
-    ended = await runner.run(job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))]))
+    ended = await runner.run_handler(
+        job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))])
+    )
     assert isinstance(ended, Failed)
     assert field in ended.error
     assert (ended.error_type, ended.is_final) == ("InvalidInput", True)
@@ -394,11 +398,11 @@ async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_kill
     run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hears = "    def _hear(self, fd: int) -> None:\n"
-    faulty = supervisor_client.MINDER.read_text().replace(
+    faulty = supervisor_client.SUPERVISOR_SCRIPT.read_text().replace(
         hears, f"{hears}        raise MemoryError('full')\n"
     )
-    monkeypatch.setattr(supervisor_client, "MINDER", tmp_path / "minder.py")
-    supervisor_client.MINDER.write_text(faulty)
+    monkeypatch.setattr(supervisor_client, "SUPERVISOR_SCRIPT", tmp_path / "supervisor.py")
+    supervisor_client.SUPERVISOR_SCRIPT.write_text(faulty)
     file = tmp_path / "pids"
     ended = await run(f"sleep 600 & echo $! $$ > {file}; echo said; wait")
     assert ended.error == "cannot be minded: MemoryError: full"
@@ -410,9 +414,9 @@ async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_kill
 async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
-    leash, theirs = await Leash.pair()
+    leash, theirs = await SupervisorClient.pair()
     payload, context = job.definition.payload, RunContext(job, desk)
-    started = supervisor_client.start(theirs, payload, context, timedelta(seconds=1))
+    started = supervisor_client.start_supervisor(theirs, payload, context, timedelta(seconds=1))
     leash.order(started.order)
     [pid] = await pids_in(file, 1)
     started.minder.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.cli.shell.printing import plain
+from evenbeat.cli.shell.printing import format_value
 from evenbeat.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 def test_every_setting_is_documented_with_its_default() -> None:
     documented = (ROOT / "docs" / "settings.md").read_text()
     for name, field in Settings.model_fields.items():
-        variable, default = f"EVENBEAT_{name.upper()}", plain(field.default)
+        variable, default = f"EVENBEAT_{name.upper()}", format_value(field.default)
         row = f"| `{name}` | `{variable}` | {default} | {field.description} |"
         assert row in documented, f"docs/settings.md lacks: {row}"
 

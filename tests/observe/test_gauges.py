@@ -7,23 +7,23 @@ from datetime import UTC, datetime, timedelta
 from prometheus_client.metrics_core import Metric
 
 from evenbeat.core.balance.model import Score
-from evenbeat.core.balance.record import BalanceFigures, Rebalances
+from evenbeat.core.balance.plan_records import BalanceFigures, RebalanceTotals
 from evenbeat.core.jobs.model import State
 from evenbeat.core.ops.figures import (
+    ClusterFigures,
     DatabaseFigures,
-    Figures,
-    Lag,
     LaneFigures,
     RunTotals,
+    ScheduleLag,
     TableFigures,
 )
 from evenbeat.observe.gauges import balance_gauges, gauges_of
-from evenbeat.observe.metrics import Names
+from evenbeat.observe.metrics import BoundedLabels
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-LAG = Lag(served=3 * SECOND, unserved=40 * SECOND, live_nodes=2, silent=timedelta(0))
-FIGURES = Figures(
+LAG = ScheduleLag(served=3 * SECOND, unserved=40 * SECOND, live_nodes=2, silent=timedelta(0))
+FIGURES = ClusterFigures(
     taken_at=NOW,
     lanes=(
         LaneFigures("crawl", (), is_served=True, due=5, lag=3 * SECOND),
@@ -51,12 +51,14 @@ BALANCE = BalanceFigures(
     score=Score(0.65, 0.6, 40, 1.8),
     job_counts=tuple(range(24)),
     peak_count=23,
-    rebalances=Rebalances(total=5, moved=12, skipped=3),
+    rebalances=RebalanceTotals(total=5, moved=12, skipped=3),
 )
 
 
-def samples(lag: Lag, figures: Figures | None, most_kinds: int = 100) -> dict[str, float]:
-    return values(gauges_of(lag, figures, Names(most_kinds).label))
+def samples(
+    lag: ScheduleLag, figures: ClusterFigures | None, most_kinds: int = 100
+) -> dict[str, float]:
+    return values(gauges_of(lag, figures, BoundedLabels(most_kinds).label))
 
 
 def values(families: Iterable[Metric]) -> dict[str, float]:

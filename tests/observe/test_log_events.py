@@ -168,7 +168,7 @@ async def test_no_line_of_a_run_is_written_where_only_warnings_are_wanted(
     ],
 )
 def test_what_was_measured_is_told_in_seconds(length: timedelta | None, text: Any) -> None:
-    assert log.seconds(length) == text
+    assert log.format_seconds(length) == text
 
 
 def test_every_event_is_documented() -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from evenbeat.core.jobs.catchup import Missed
+from evenbeat.core.jobs.catchup import MissedBeats
 from evenbeat.core.jobs.model import (
     Cause,
     Claimed,
@@ -24,8 +24,8 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.runs import outcome_metrics
 from evenbeat.observe.metrics import MOST_KINDS, OTHER, Metrics
-from evenbeat.store.runs.completions import Settled
-from evenbeat.store.runs.leases import Broken
+from evenbeat.store.runs.completions import SettledRun
+from evenbeat.store.runs.leases import UnrunnableClaim
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DONE = Verdict(RunState.COMPLETED, State.SCHEDULED)
@@ -39,7 +39,7 @@ def ended(
     cause: Cause = Cause.SCHEDULE,
     late: timedelta = timedelta(0),
     took: timedelta | None = timedelta(seconds=1),
-) -> Settled:
+) -> SettledRun:
     number = next(numbers)
     beat_at = None if cause is Cause.MANUAL else NOW - late
     claimed = Claimed(
@@ -51,7 +51,7 @@ def ended(
         plan_version=1,
         runs_so_far=0,
     )
-    return Settled(claimed, verdict, took)
+    return SettledRun(claimed, verdict, took)
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def value(metrics: Metrics) -> Callable[..., float | None]:
     return look
 
 
-def count(metrics: Metrics, *batch: Settled) -> None:
-    outcome_metrics.count(metrics, batch, {each.claimed.run.id for each in batch})
+def count(metrics: Metrics, *batch: SettledRun) -> None:
+    outcome_metrics.count_outcomes(metrics, batch, {each.claimed.run.id for each in batch})
 
 
 ODD = {
@@ -93,14 +93,14 @@ def test_every_end_of_a_run_has_its_word(outcome: str, metrics: Metrics, value: 
 
 def test_runs_that_were_not_ours_are_not_counted(metrics: Metrics, value: Any) -> None:
     ours, fenced = ended(), ended()
-    outcome_metrics.count(metrics, [ours, fenced], {ours.claimed.run.id})
+    outcome_metrics.count_outcomes(metrics, [ours, fenced], {ours.claimed.run.id})
     assert value("evenbeat_runs_total", kind="work", outcome="completed") == 1
     assert value("evenbeat_run_duration_seconds_count", kind="work") == 1
     assert value("evenbeat_fires_total", decision="scheduled") == 1
 
 
 def test_fires_say_why_each_run_came_and_which_beats_got_none(metrics: Metrics, value: Any) -> None:
-    missed = replace(DONE, missed=Missed(5, NOW, NOW, "the nodes were down"))
+    missed = replace(DONE, missed=MissedBeats(5, NOW, NOW, "the nodes were down"))
     count(
         metrics,
         ended(),
@@ -160,8 +160,8 @@ def test_kinds_beyond_the_bound_share_one_name(metrics: Metrics, value: Any) -> 
 
 def test_a_job_that_cannot_be_read_has_no_kind_of_its_own(metrics: Metrics, value: Any) -> None:
     run = OpenRun(1, 1, Cause.SCHEDULE, NOW, 1, started_at=NOW, token=1)
-    broken = Broken(1, None, run, 1, "cannot be read")
-    count(metrics, Settled(broken, ODD["failed"], None))
+    broken = UnrunnableClaim(1, None, run, 1, "cannot be read")
+    count(metrics, SettledRun(broken, ODD["failed"], None))
     assert value("evenbeat_runs_total", kind=OTHER, outcome="failed") == 1
 
 

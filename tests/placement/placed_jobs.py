@@ -11,7 +11,7 @@ from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.jobs.model import Definition, Job
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.placement.placement import OFF, Placement
+from evenbeat.placement.placer import OFF, Placer
 from evenbeat.store.database import clock
 from tests.control.controlled_jobs import Desk
 from tests.store.given import open_shop
@@ -30,10 +30,10 @@ class Yard(Desk):
     """`placement` is what the jobs of this desk are placed by."""
 
     balancing: str = "on"
-    placement: Placement = field(init=False)
+    placement: Placer = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "placement", Placement(self.database, self.balancing))
+        object.__setattr__(self, "placement", Placer(self.database, self.balancing))
 
     @property
     def jobs(self) -> Jobs:
@@ -57,7 +57,7 @@ class Yard(Desk):
     async def true_ring(self) -> LoadRing:
         """The ring as this process keeps it, which is that of a new process and of the jobs."""
         kept = await self.placement.ring()
-        for other in (Placement(self.database), Placement(self.database, OFF)):
+        for other in (Placer(self.database), Placer(self.database, OFF)):
             assert_same(kept, await other.ring())
         return kept
 

@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 
 from evenbeat.config import Settings
 from evenbeat.control.jobs.jobs import Jobs
-from evenbeat.core.balance.score import measure
+from evenbeat.core.balance.score import measure_score
 from evenbeat.core.runs.registry import Registry
 from evenbeat.engine.ops.janitor import Janitor
 from evenbeat.observe import log
-from evenbeat.placement.choice import Placed
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placement_updates import PlacedJob
+from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
@@ -44,15 +44,15 @@ async def test_who_reads_the_map_tells_how_even_it_is(database: Database) -> Non
     crowded = await open_yard(database, "observe")
     await crowded.jobs.add_many([timed("every 1h")] * 8)
     with capture_logs() as lines:
-        ring = await Placement(database).ring()
+        ring = await Placer(database).ring()
     [line] = [line for line in lines if line["event"] == log.MAP_REBUILT]
-    score = round(measure(ring).score, 3)
+    score = round(measure_score(ring).score, 3)
     assert (line["job_count"], line["distribution_score"]) == (8, score)
     assert score < 0.9
 
 
 async def test_several_who_place_at_once_are_as_even_as_one(yard: Yard) -> None:
-    several = [Jobs(yard.database, Registry(), Placement(yard.database)) for _ in range(4)]
+    several = [Jobs(yard.database, Registry(), Placer(yard.database)) for _ in range(4)]
 
     async def add(jobs: Jobs) -> None:
         for _ in range(15):
@@ -75,8 +75,8 @@ async def test_a_job_that_a_node_was_quicker_to_place_comes_back_with_that_place
 ) -> None:
     ask = yard.placement.place
 
-    async def too_late(uids: Collection[UUID]) -> dict[UUID, Placed]:
-        await Placement(yard.database).place_waiting()
+    async def too_late(uids: Collection[UUID]) -> dict[UUID, PlacedJob]:
+        await Placer(yard.database).place_waiting()
         return await ask(uids)
 
     monkeypatch.setattr(yard.placement, "place", too_late)
@@ -88,7 +88,7 @@ async def test_a_job_that_a_node_was_quicker_to_place_comes_back_with_that_place
 async def test_who_was_away_reads_what_has_changed_or_the_whole_map(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = Placement(yard.database)
+    away = Placer(yard.database)
     await away.ring()
     job = await yard.make()
     assert_same(await away.ring(), await yard.placement.ring())
@@ -96,7 +96,7 @@ async def test_who_was_away_reads_what_has_changed_or_the_whole_map(
     await yard.jobs.pause(job.uid)
     for _ in range(3):
         await yard.make("every 2h")
-    await load_map.prune(yard.database)
+    await load_map.prune_changes(yard.database)
     assert await yard.value("select count(*) from evenbeat.load_delta") == 1
     assert_same(await away.ring(), await yard.placement.ring())
     assert await yard.count() == 3
@@ -156,7 +156,7 @@ async def test_observing_keeps_the_map_and_places_nothing(database: Database) ->
 async def test_off_keeps_no_map_takes_no_lock_and_still_tells_the_load(database: Database) -> None:
     yard = await open_yard(database, "off")
     async with database.transaction() as session:
-        await load_map.lock(session)
+        await load_map.lock_load_map(session)
         job = await yard.make()
         await yard.jobs.pause(job.uid)
         job = await yard.jobs.resume(job.uid)
@@ -198,8 +198,8 @@ async def test_a_job_that_ended_and_was_taken_up_again_at_once_is_still_placed_a
     yard: Yard,
 ) -> None:
     job = await yard.make()
-    await load_map.mark(yard.database, [job.id], anew=True)
-    await load_map.mark_over(yard.database, [job.id])
+    await load_map.mark_unplaced(yard.database, [job.id], anew=True)
+    await load_map.mark_ended(yard.database, [job.id])
     assert await yard.value("select beat_count from evenbeat.unplaced") == 0
     assert await yard.placement.place_waiting() == 1
     assert await yard.count() == 1

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from evenbeat.core.balance.model import Move
-from evenbeat.core.balance.rebalance import rebalance
-from evenbeat.core.balance.score import measure
+from evenbeat.core.balance.rebalance import plan_rebalance
+from evenbeat.core.balance.score import measure_score
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Job
@@ -43,12 +43,12 @@ def moved(job: Job, by: timedelta, at: datetime) -> Move:
 
 async def test_a_plan_of_a_rebalance_is_written_and_does_what_it_said(crowd: Yard) -> None:
     mapped = await crowd.placement.candidates()
-    plan = rebalance([each.candidate for each in mapped], START)
+    plan = plan_rebalance([each.candidate for each in mapped], START)
     assert len(plan.moves) > 20
     expected = {each.candidate.load.job: each.footprint for each in mapped}
     async with crowd.database.transaction() as session:
         await crowd.placement.move(session, plan.moves, expected=expected)
-    assert measure(await crowd.true_ring()).score == plan.after.score > plan.before.score
+    assert measure_score(await crowd.true_ring()).score == plan.after.score > plan.before.score
     uids = {each.candidate.load.job: each.uid for each in mapped}
     for move in plan.moves:
         job = await crowd.jobs.get(uids[move.job])
@@ -82,7 +82,7 @@ async def test_of_a_short_interval_the_next_beat_stays_and_the_one_after_it_move
     crowded = await open_yard(yard.database, "observe")
     await crowded.jobs.add_many([timed("every 30m")] * 6)
     mapped = await yard.placement.candidates()
-    plan = rebalance([each.candidate for each in mapped], START)
+    plan = plan_rebalance([each.candidate for each in mapped], START)
     assert plan.skipped == ()
     await carry_out(yard, *plan.moves)
     jobs = {each.candidate.load.job: await yard.jobs.get(each.uid) for each in mapped}
@@ -191,7 +191,7 @@ async def test_a_job_that_is_still_to_move_cannot_move_from_a_later_beat_on(
         await carry_out(yard, again)
     await clock.advance(hours=1, minutes=1)
     [mapped] = await yard.placement.candidates()
-    [skipped] = rebalance([mapped.candidate], await yard.now()).skipped
+    [skipped] = plan_rebalance([mapped.candidate], await yard.now()).skipped
     assert skipped.reason == "placement_cooldown"
 
 

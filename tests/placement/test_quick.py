@@ -8,7 +8,7 @@ import pytest
 from asyncpg.connection import LoggedQuery
 
 from evenbeat.store.balance import load_map
-from evenbeat.store.balance.load_map import Look
+from evenbeat.store.balance.load_map import UnplacedJobs
 from evenbeat.store.database.clock import SOON, WAKE_CHANNEL
 from evenbeat.store.database.pool import Session
 from tests.conftest import START
@@ -61,15 +61,15 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await yard.make()
-    look, others = load_map.unplaced_of, [await open_yard(yard.database)]
+    look, others = load_map.find_unplaced_among, [await open_yard(yard.database)]
 
-    async def slowly(session: Session, seen: int, uids: Collection[UUID]) -> Look | None:
+    async def slowly(session: Session, seen: int, uids: Collection[UUID]) -> UnplacedJobs | None:
         seen_first = await look(session, seen, uids)
         while others:
             await others.pop().make()
         return seen_first
 
-    monkeypatch.setattr(load_map, "unplaced_of", slowly)
+    monkeypatch.setattr(load_map, "find_unplaced_among", slowly)
     job = await yard.make()
     assert await yard.look(job) == job
     assert await yard.placed_at(job) == START
@@ -80,7 +80,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
 async def test_where_another_is_about_to_place_a_job_waits_for_it(yard: Yard) -> None:
     await yard.make()
     async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
-        await load_map.lock(session)
+        await load_map.lock_load_map(session)
         adding = both.create_task(yard.make())
         await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
         assert await yard.value("select count(*) from evenbeat.placement") == 1
@@ -101,7 +101,7 @@ async def test_where_there_is_nothing_to_lock_it_is_put_back(yard: Yard, damage:
 async def test_two_who_find_nothing_to_lock_still_go_one_after_the_other(yard: Yard) -> None:
     await yard.fetch("delete from evenbeat.placing")
     async with asyncio.TaskGroup() as both, yard.database.transaction() as session:
-        await load_map.lock(session)
+        await load_map.lock_load_map(session)
         adding = both.create_task(yard.make())
         await eventually(lambda: yard.fetch(WAITING), "waits for the lock")
         assert await yard.value("select count(*) from evenbeat.placement") == 0

@@ -13,7 +13,7 @@ import pytest
 
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
-from evenbeat.store.database.pool import ENGINE, SESSION, Database, Session
+from evenbeat.store.database.pool import ENGINE_SETTINGS, SESSION_SETTINGS, Database, Session
 from evenbeat.store.database.route import Route
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases
@@ -54,11 +54,11 @@ async def throughput(fleet: Fleet) -> float:
 async def claim_time(fleet: Fleet, *, looks_back: bool) -> float:
     """What a claim takes in milliseconds, as nodes make most, or one that looks at all turns."""
     lease = timedelta(minutes=10)
-    node = await nodes.join(
+    node = await nodes.join_node(
         fleet.database, "probe:1", kinds=["effect"], labels=[], lease_duration=lease
     )
-    [lane] = [each for each in await nodes.lanes(fleet.database) if each.kind == "effect"]
-    connection = await Route(fleet.database.url).connect(SESSION | ENGINE)
+    [lane] = [each for each in await nodes.list_lanes(fleet.database) if each.kind == "effect"]
+    connection = await Route(fleet.database.url).connect(SESSION_SETTINGS | ENGINE_SETTINGS)
     took: list[float] = []
     for _ in range(30):
         since = None if looks_back else await fleet.now()

@@ -7,8 +7,8 @@ import pytest
 
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
-from evenbeat.store.database.pool import ENGINE
-from evenbeat.store.database.statements import Statement, load
+from evenbeat.store.database.pool import ENGINE_SETTINGS
+from evenbeat.store.database.statements import Statement, load_statements
 from tests.support import databases
 
 MILLION = 1_000_000
@@ -37,40 +37,42 @@ STATISTICS = {
     ),
 }
 HOT = (
-    *(("leases", name) for name in ("claim_due", "lock_groups", "claim_grouped", "next_due")),
-    *(("leases", name) for name in ("tuck", "unwanted", "complete", "leased", "taken")),
-    *(("groups", name) for name in ("lock", "unpark", "with_room")),
-    *(("jobs", name) for name in ("insert", "definitions", "id_of")),
-    ("listing", "by_uids"),
-    *(("actions", name) for name in ("lock", "move", "delete", "edit", "versions")),
-    ("nodes", "renew"),
+    *(("runs/leases", name) for name in ("claim_due", "lock_groups", "claim_grouped", "next_due")),
+    *(("runs/leases", name) for name in ("tuck", "unwanted", "leased", "lost_leases")),
+    ("runs/completions", "complete"),
+    *(("jobs/groups", name) for name in ("lock", "unpark", "with_room")),
+    ("jobs/job_inserts", "insert"),
+    *(("jobs/jobs", name) for name in ("definitions", "id_of")),
+    ("jobs/listing", "by_uids"),
+    *(("jobs/actions", name) for name in ("lock", "write_changes", "delete", "edit", "versions")),
+    ("ops/nodes", "renew"),
     *(
-        ("retention", name)
+        ("ops/retention", name)
         for name in ("closed_ids", "next_closed_id", "closed_late", "count_runs")
     ),
-    *(("retention", name) for name in ("old_runs", "remove_lines", "remove_runs", "old_jobs")),
-    *(("retention", name) for name in ("fold_days", "remove_jobs", "remove_days")),
-    ("retention", "remove_letters"),
-    *(("figures", name) for name in ("lag", "lanes", "dead_letters")),
+    *(("ops/retention", name) for name in ("old_runs", "remove_lines", "remove_runs", "old_jobs")),
+    *(("ops/retention", name) for name in ("fold_days", "remove_jobs", "remove_days")),
+    ("ops/retention", "remove_letters"),
+    *(("ops/figures", name) for name in ("lag", "lanes", "dead_letters")),
 )
 BY_INDEX = {
-    "leases.claim_due": "pulse_due",
-    "leases.claim_grouped": "pulse_due_grouped",
-    "leases.lock_groups": "pulse_due_grouped",
-    "leases.next_due": "pulse_due",
-    "leases.complete": "pulse_pkey",
-    "leases.unwanted": "pulse_wanted",
-    "groups.unpark": "pulse_parked",
-    "groups.with_room": "pulse_parked",
-    "retention.old_runs": "run_pkey",
-    "retention.old_jobs": "pulse_pkey",
-    "retention.fold_days": "run_day_job",
-    "retention.remove_letters": "dead_letter_seen",
-    "figures.lag": "pulse_due",
-    "figures.lanes": "pulse_due",
-    "listing.by_uids": "job_uid_key",
-    "actions.lock": "job_uid_key",
-    "actions.move": "pulse_pkey",
+    "runs/leases.claim_due": "pulse_due",
+    "runs/leases.claim_grouped": "pulse_due_grouped",
+    "runs/leases.lock_groups": "pulse_due_grouped",
+    "runs/leases.next_due": "pulse_due",
+    "runs/completions.complete": "pulse_pkey",
+    "runs/leases.unwanted": "pulse_wanted",
+    "jobs/groups.unpark": "pulse_parked",
+    "jobs/groups.with_room": "pulse_parked",
+    "ops/retention.old_runs": "run_pkey",
+    "ops/retention.old_jobs": "pulse_pkey",
+    "ops/retention.fold_days": "run_day_job",
+    "ops/retention.remove_letters": "dead_letter_seen",
+    "ops/figures.lag": "pulse_due",
+    "ops/figures.lanes": "pulse_due",
+    "jobs/listing.by_uids": "job_uid_key",
+    "jobs/actions.lock": "job_uid_key",
+    "jobs/actions.write_changes": "pulse_pkey",
 }
 LARGE = ("pulse", "job", "run", "permit", "dead_letter", "run_day", "run_log", "late_run")
 
@@ -98,11 +100,14 @@ def test_hot_statements_never_read_a_large_table_from_end_to_end(
     crowded: str, statistics: str
 ) -> None:
     async def look() -> dict[str, str]:
-        connection = await asyncpg.connect(crowded, server_settings=ENGINE, command_timeout=None)
+        connection = await asyncpg.connect(
+            crowded, server_settings=ENGINE_SETTINGS, command_timeout=None
+        )
         for statement in STATISTICS[statistics]:
             await connection.execute(statement)
         plans = {
-            f"{file}.{name}": await plan_of(connection, load(file)[name]) for file, name in HOT
+            f"{file}.{name}": await plan_of(connection, load_statements(file)[name])
+            for file, name in HOT
         }
         await connection.close()
         return plans

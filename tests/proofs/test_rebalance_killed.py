@@ -15,7 +15,7 @@ from evenbeat.core.ops.access import Role
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.placement.placement import OBSERVE, Placement
+from evenbeat.placement.placer import OBSERVE, Placer
 from evenbeat.store.balance import rebalance_plans
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import nodes
@@ -31,7 +31,7 @@ async def test_a_kill_at_any_moment_leaves_all_moves_or_none(
     database: Database, start: Callable[..., Process], client: Callable[..., Api]
 ) -> None:
     await nodes.open_lanes(database, ["echo"])
-    jobs = Jobs(database, Registry(), Placement(database, OBSERVE))
+    jobs = Jobs(database, Registry(), Placer(database, OBSERVE))
     await jobs.add_many([Definition("echo", Timetable(parse("every 1d")))] * HERD)
     await jobs.close()
     chance, done = random.Random(7), 0
@@ -48,7 +48,7 @@ async def test_a_kill_at_any_moment_leaves_all_moves_or_none(
         # An answer that was quicker than the kill is as good as none.
         with contextlib.suppress(httpx.TransportError):
             assert (await applying).status_code == 200
-        summary = (await rebalance_plans.by_id(database, UUID(plan["plan_id"]))).summary
+        summary = (await rebalance_plans.find_plan(database, UUID(plan["plan_id"]))).summary
         after = await places(database)
         moved = sum(after[job] != before[job] for job in before)
         assert moved == (plan["would_move"] if summary.applied_at else 0)

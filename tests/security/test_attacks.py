@@ -15,8 +15,8 @@ from evenbeat.config import Settings
 from evenbeat.control.ops.token_signing import make_token
 from evenbeat.core.errors import NotSignedIn
 from evenbeat.core.ops.access import Role
-from evenbeat.web.jwks import Key
-from evenbeat.web.token_checks import LEEWAY, LONGEST_TOKEN, Expected, Reader, claims_of
+from evenbeat.web.jwks import VerificationKey
+from evenbeat.web.token_checks import LEEWAY, LONGEST_TOKEN, Expected, TokenReader, claims_of
 from tests.support.issuer import Issuer, Signer, publishing
 from tests.support.serving import SECRET
 
@@ -45,7 +45,7 @@ def ours(secret: str = SECRET, **claims: object) -> str:
     return jwt.encode(kept, secret, "HS256")
 
 
-async def refuses(reader: Reader, token: str) -> None:
+async def refuses(reader: TokenReader, token: str) -> None:
     with pytest.raises(NotSignedIn) as caught:
         await reader.read(token)
     assert str(caught.value) == "invalid token"
@@ -53,30 +53,30 @@ async def refuses(reader: Reader, token: str) -> None:
 
 
 @pytest.fixture
-def reader(settings_with: MakeSettings, issuer: Issuer) -> Reader:
+def reader(settings_with: MakeSettings, issuer: Issuer) -> TokenReader:
     """Knows our secret and the keys of the issuer, as the most confusable of gates."""
-    return Reader(settings_with(jwt_jwks_url=issuer.url))
+    return TokenReader(settings_with(jwt_jwks_url=issuer.url))
 
 
 async def test_tokens_of_every_accepted_sort_are_good(
-    reader: Reader, rsa_key: Signer, ec_key: Signer
+    reader: TokenReader, rsa_key: Signer, ec_key: Signer
 ) -> None:
     for token in (ours(), rsa_key.token(role="admin"), ec_key.token(role="admin")):
         assert (await reader.read(token)).role is Role.ADMIN
 
 
-async def test_a_token_without_a_role_is_an_operators(reader: Reader, rsa_key: Signer) -> None:
+async def test_a_token_without_a_role_is_an_operators(reader: TokenReader, rsa_key: Signer) -> None:
     assert (await reader.read(rsa_key.token())).role is Role.OPERATOR
 
 
 @pytest.mark.parametrize("role", ["root", "ADMIN", "", None, ["admin"], {"admin": 1}, 7, True])
-async def test_a_role_that_does_not_exist_is_no_role(reader: Reader, role: object) -> None:
+async def test_a_role_that_does_not_exist_is_no_role(reader: TokenReader, role: object) -> None:
     claims = {"sub": "x", "exp": in_seconds(60), "role": role}
     await refuses(reader, forged({"alg": "HS256"}, claims, SECRET.encode()))
 
 
 @pytest.mark.parametrize("name", ["none", "None", "nOnE", "NONE", "", "HS256 ", "hs256"])
-async def test_no_algorithm_is_taken_on_the_tokens_word(reader: Reader, name: str) -> None:
+async def test_no_algorithm_is_taken_on_the_tokens_word(reader: TokenReader, name: str) -> None:
     claims = {"sub": "x", "role": "admin", "exp": in_seconds(60)}
     signed = forged({"alg": name}, claims, SECRET.encode())
     await refuses(reader, signed)
@@ -86,7 +86,7 @@ async def test_no_algorithm_is_taken_on_the_tokens_word(reader: Reader, name: st
 @pytest.mark.parametrize("form", ["pem", "der", "pkcs1", "jwk", "n"])
 @pytest.mark.parametrize("algorithm", ["HS256", "RS256"])
 async def test_a_public_key_is_never_a_secret(
-    reader: Reader, rsa_key: Signer, form: str, algorithm: str
+    reader: TokenReader, rsa_key: Signer, form: str, algorithm: str
 ) -> None:
     encodings, formats = serialization.Encoding, serialization.PublicFormat
     public = rsa_key.private.public_key()
@@ -103,7 +103,7 @@ async def test_a_public_key_is_never_a_secret(
 
 
 async def test_a_key_is_good_for_its_own_algorithm_only(
-    reader: Reader, rsa_key: Signer, ec_key: Signer
+    reader: TokenReader, rsa_key: Signer, ec_key: Signer
 ) -> None:
     for algorithm in ("RS384", "RS512", "PS256"):
         claims = {"sub": "x", "exp": in_seconds(60)}
@@ -116,7 +116,7 @@ async def test_a_key_is_good_for_its_own_algorithm_only(
 
 def test_even_the_right_key_reads_no_other_algorithm(rsa_key: Signer) -> None:
     """The second lock: should a key ever be found for a token of another algorithm."""
-    key = Key("RS256", rsa_key.private.public_key())
+    key = VerificationKey("RS256", rsa_key.private.public_key())
     claims = {"sub": "x", "exp": in_seconds(60)}
     for algorithm in ("RS384", "RS512", "PS256"):
         with pytest.raises(NotSignedIn):
@@ -133,7 +133,7 @@ def test_even_the_right_key_reads_no_other_algorithm(rsa_key: Signer) -> None:
     ],
 )
 async def test_a_kid_is_compared_and_nothing_else(
-    reader: Reader, rsa_key: Signer, kid: str
+    reader: TokenReader, rsa_key: Signer, kid: str
 ) -> None:
     await refuses(reader, rsa_key.token({"kid": kid}))
     claims = {"sub": "x", "exp": in_seconds(60)}
@@ -141,12 +141,14 @@ async def test_a_kid_is_compared_and_nothing_else(
 
 
 @pytest.mark.parametrize("kid", [7, None, True, ["rsa-1"], {"rsa-1": 1}])
-async def test_a_kid_that_is_no_text_is_not_a_way_in(reader: Reader, kid: object) -> None:
+async def test_a_kid_that_is_no_text_is_not_a_way_in(reader: TokenReader, kid: object) -> None:
     claims = {"sub": "x", "exp": in_seconds(60)}
     await refuses(reader, forged({"alg": "RS256", "kid": kid}, claims, SECRET.encode()))
 
 
-async def test_keys_that_a_token_brings_along_are_not_used(reader: Reader, issuer: Issuer) -> None:
+async def test_keys_that_a_token_brings_along_are_not_used(
+    reader: TokenReader, issuer: Issuer
+) -> None:
     thief = Signer("RS256", "thief")
     with publishing() as elsewhere:
         elsewhere.publish(thief.jwk())
@@ -158,7 +160,7 @@ async def test_keys_that_a_token_brings_along_are_not_used(reader: Reader, issue
     assert issuer.asked == 1
 
 
-async def test_a_strangers_key_of_a_known_name_is_refused(reader: Reader) -> None:
+async def test_a_strangers_key_of_a_known_name_is_refused(reader: TokenReader) -> None:
     await refuses(reader, Signer("RS256", "rsa-1").token(role="admin"))
     await refuses(reader, Signer("ES256", "ec-1").token(role="admin"))
 
@@ -177,7 +179,7 @@ TIMES = {
 
 @pytest.mark.parametrize("claims", TIMES.values(), ids=TIMES)
 async def test_a_token_out_of_its_time_is_refused(
-    reader: Reader, rsa_key: Signer, claims: dict[str, object]
+    reader: TokenReader, rsa_key: Signer, claims: dict[str, object]
 ) -> None:
     given = {"sub": "x", "exp": in_seconds(3600)} | claims
     kept = {name: value for name, value in given.items() if value is not None}
@@ -186,7 +188,7 @@ async def test_a_token_out_of_its_time_is_refused(
         await refuses(reader, rsa_key.token(**claims))
 
 
-async def test_clocks_may_differ_by_the_leeway_and_that_is_short(reader: Reader) -> None:
+async def test_clocks_may_differ_by_the_leeway_and_that_is_short(reader: TokenReader) -> None:
     assert timedelta(0) < LEEWAY <= timedelta(seconds=60)
     assert (await reader.read(ours(exp=in_seconds(-5)))).name == "tests"
     await refuses(reader, ours(exp=in_seconds(-LEEWAY.total_seconds() - 2)))
@@ -195,13 +197,15 @@ async def test_clocks_may_differ_by_the_leeway_and_that_is_short(reader: Reader)
 @pytest.mark.parametrize(
     "name", ["", " ", "\x00", "a\nb", "x" * 201, "\u2028", 7, ["x"], {"x": 1}, True]
 )
-async def test_a_name_that_cannot_be_written_down_is_refused(reader: Reader, name: object) -> None:
+async def test_a_name_that_cannot_be_written_down_is_refused(
+    reader: TokenReader, name: object
+) -> None:
     claims = {"sub": name, "exp": in_seconds(60)}
     await refuses(reader, forged({"alg": "HS256"}, claims, SECRET.encode()))
 
 
 @pytest.mark.parametrize("jti", [7, ["x"], None, True])
-async def test_a_jti_that_is_no_text_is_refused(reader: Reader, jti: object) -> None:
+async def test_a_jti_that_is_no_text_is_refused(reader: TokenReader, jti: object) -> None:
     claims = {"exp": in_seconds(60), "jti": jti}
     await refuses(reader, forged({"alg": "HS256"}, claims, SECRET.encode()))
 
@@ -211,11 +215,11 @@ async def test_a_jti_that_is_no_text_is_refused(reader: Reader, jti: object) -> 
     ["", ".", "..", "...", "a.b.c", "é.é.é", "\ud800.x.y", "x" * 100_000, "👻" * 50, "\x00" * 10],
     ids=lambda token: ascii(token)[:20],
 )
-async def test_garbage_is_refused(reader: Reader, token: str) -> None:
+async def test_garbage_is_refused(reader: TokenReader, token: str) -> None:
     await refuses(reader, token)
 
 
-async def test_a_long_token_is_refused_however_good(reader: Reader) -> None:
+async def test_a_long_token_is_refused_however_good(reader: TokenReader) -> None:
     assert len(ours(padding="x" * 5_000)) < LONGEST_TOKEN
     assert (await reader.read(ours(padding="x" * 5_000))).name == "tests"
     await refuses(reader, ours(padding="x" * LONGEST_TOKEN))
@@ -243,7 +247,7 @@ class TestAudienceAndIssuer:
         rsa_key: Signer,
         claims: dict[str, object],
     ) -> None:
-        reader = Reader(
+        reader = TokenReader(
             settings_with(
                 jwt_jwks_url=issuer.url,
                 jwt_audience="evenbeat",
@@ -257,13 +261,13 @@ class TestAudienceAndIssuer:
         self, settings_with: MakeSettings
     ) -> None:
         settings = settings_with(jwt_audience="evenbeat", jwt_issuer="https://issuer.example")
-        reader = Reader(settings)
+        reader = TokenReader(settings)
         both = {"iss": "https://issuer.example", "aud": ["other", "evenbeat"]}
         assert (await reader.read(ours(**both))).name == "tests"
         made = make_token(settings, name="me", role=Role.VIEWER, lifetime=timedelta(hours=1))
         assert (await reader.read(made)).name == "me"
 
-    async def test_not_configured_they_are_not_checked(self, reader: Reader) -> None:
+    async def test_not_configured_they_are_not_checked(self, reader: TokenReader) -> None:
         assert (await reader.read(ours(aud="anybody", iss="somebody"))).name == "tests"
 
 
@@ -272,8 +276,8 @@ class TestRotation:
         self, settings_with: MakeSettings
     ) -> None:
         old = ours(OLD_SECRET)
-        await refuses(Reader(settings_with()), old)
-        both = Reader(settings_with(jwt_secret_previous=OLD_SECRET))
+        await refuses(TokenReader(settings_with()), old)
+        both = TokenReader(settings_with(jwt_secret_previous=OLD_SECRET))
         assert (await both.read(old)).name == "tests"
         assert (await both.read(ours())).name == "tests"
         await refuses(both, ours("a third secret, that was never in force here"))
@@ -288,5 +292,5 @@ class TestRotation:
     async def test_an_expired_token_of_the_secret_before_is_refused(
         self, settings_with: MakeSettings
     ) -> None:
-        reader = Reader(settings_with(jwt_secret_previous=OLD_SECRET))
+        reader = TokenReader(settings_with(jwt_secret_previous=OLD_SECRET))
         await refuses(reader, ours(OLD_SECRET, exp=in_seconds(-3600)))

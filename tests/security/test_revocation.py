@@ -192,9 +192,9 @@ class TestHearing:
     ) -> None:
         made = await self.token(theirs)
         await theirs.revoke(made, revoked_by="us")
-        assert await store.revoked(database) == {made}
+        assert await store.find_revoked_ids(database) == {made}
         await age(database, made, hours=2)
-        assert await store.revoked(database) == frozenset()
+        assert await store.find_revoked_ids(database) == frozenset()
 
     async def test_tokens_that_expired_long_ago_are_forgotten_a_few_at_a_time(
         self, theirs: Tokens, database: Database
@@ -203,9 +203,9 @@ class TestHearing:
         for each in old:
             await age(database, each, hours=48)
         day = timedelta(days=1)
-        assert await store.expire(database, kept=timedelta(days=7), limit=10) == 0
-        assert await store.expire(database, kept=day, limit=2) == 2
-        assert await store.expire(database, kept=day, limit=2) == 1
+        assert await store.remove_expired_tokens(database, kept=timedelta(days=7), limit=10) == 0
+        assert await store.remove_expired_tokens(database, kept=day, limit=2) == 2
+        assert await store.remove_expired_tokens(database, kept=day, limit=2) == 1
         assert (await theirs.get(kept)).id == kept
         with pytest.raises(NotFound, match=str(old[0])):
             await theirs.get(old[0])

@@ -10,11 +10,13 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.ops.access import Role
-from evenbeat.server import build
-from evenbeat.web.auth import rule_of
+from evenbeat.server import build_site
+from evenbeat.web.auth import find_access_rule
 from tests.support.serving import SECRET, assert_problem, client_of, token_for
 
-SITE = build(Evenbeat(Settings(jwt_secret=SECRET, database_url="postgresql://nobody@nowhere/x")))
+SITE = build_site(
+    Evenbeat(Settings(jwt_secret=SECRET, database_url="postgresql://nobody@nowhere/x"))
+)
 OPEN = {
     *("/livez", "/readyz", "/actuator/health", "/actuator/info"),
     *("/actuator/health/liveness", "/actuator/health/readiness"),
@@ -34,7 +36,8 @@ def unruled(site: FastAPI) -> list[str]:
     return [
         str(route.path)
         for route in routes
-        if not isinstance(route.original_route, APIRoute) or rule_of(route.dependant) is None
+        if not isinstance(route.original_route, APIRoute)
+        or find_access_rule(route.dependant) is None
     ]
 
 
@@ -43,7 +46,7 @@ def test_nothing_is_served_without_a_rule() -> None:
 
 
 def test_a_route_without_a_rule_would_be_found() -> None:
-    site = build(Evenbeat(Settings(jwt_secret=SECRET, database_url="postgresql://nobody@x/x")))
+    site = build_site(Evenbeat(Settings(jwt_secret=SECRET, database_url="postgresql://nobody@x/x")))
     site.add_api_route("/forgotten", lambda: "open to all by oversight")
     site.mount("/mounted", FastAPI())
     assert unruled(site) == ["/forgotten", "/mounted"]

@@ -53,7 +53,7 @@ async def test_a_long_error_is_cut_before_anybody_reads_it(shop: Shop, code: str
     """)
     with pytest.raises((asyncpg.PostgresError, StoreUnavailable)) as caught:
         async with SqlLogin(shop.database).transaction({}, ignore) as session:
-            await sql_functions.call(session, "shop.work", {})
+            await sql_functions.call_function(session, "shop.work", {})
     raised: Any = caught.value.__cause__ or caught.value
     assert (raised.sqlstate, raised.message) == (code, "x" * 10_000)
     assert (raised.detail, raised.hint) == ("y" * 10_000, "z" * 10_000)
@@ -97,7 +97,7 @@ async def test_what_a_role_has_set_for_other_databases_is_of_no_account(shop: Sh
     role = (await SqlLogin(shop.database).prepare()).role
     for place, is_spoilt in (("in database postgres", False), ("", True)):
         await shop.script(f"alter role {role} {place} set work_mem = '1MB'")
-        assert await shop.database.fetch_value(SQL["is_spoilt"], role=role) is is_spoilt
+        assert await shop.database.fetch_value(SQL["has_role_settings"], role=role) is is_spoilt
         await shop.script(f"alter role {role} {place} reset all")
 
 
@@ -125,7 +125,7 @@ async def test_a_function_cannot_give_more_time_to(shop: Shop, before: str, work
 
     async def call() -> None:
         async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:
-            await sql_functions.call(session, "shop.work", {})
+            await sql_functions.call_function(session, "shop.work", {})
 
     with pytest.raises(StoreUnavailable, match="statement timeout"):
         await call()

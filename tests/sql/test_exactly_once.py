@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.jobs.model import ErrorClass, RunState, State
 from evenbeat.core.runs.registry import Registry
-from evenbeat.store.runs.sql_login import SqlLogin, url_as
+from evenbeat.store.runs.sql_login import SqlLogin, url_for_role
 from tests.sql.sql_schema import Shop
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.databases import Clock
@@ -31,7 +31,7 @@ async def login_through(proxy: CuttingProxy, shop: Shop) -> SecretStr:
     """The login that a node makes for itself, by way of the proxy."""
     await SqlLogin(shop.database).prepare()
     [login] = await shop.fetch("select role, password from evenbeat.sql_login")
-    return SecretStr(url_as(proxy.url, login["role"], login["password"]))
+    return SecretStr(url_for_role(proxy.url, login["role"], login["password"]))
 
 
 async def test_a_commit_whose_answer_was_lost_is_found_to_be_done(shop: Shop) -> None:

@@ -20,7 +20,7 @@ from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
 from evenbeat.store.database.pool import Database
-from evenbeat.store.runs.sql_login import SQL, SqlLogin, url_as
+from evenbeat.store.runs.sql_login import SQL, SqlLogin, url_for_role
 from tests.sql.sql_schema import ONCE, Shop
 from tests.support import databases
 
@@ -53,7 +53,9 @@ class House:
     @contextlib.asynccontextmanager
     async def session(self, role: str) -> AsyncGenerator[tuple[Any, list[Any]]]:
         """A connection of this role, and what it is told besides answers."""
-        connection: Any = await asyncpg.connect(url_as(self.shop.database.url, role, PASSWORD))
+        connection: Any = await asyncpg.connect(
+            url_for_role(self.shop.database.url, role, PASSWORD)
+        )
         told: list[Any] = []
         connection.add_log_listener(lambda _, message: told.append(message))
         try:
@@ -72,7 +74,7 @@ async def house(postgres: EmbeddedServer, settings: Settings) -> AsyncIterator[H
         await admin.execute(f"drop role if exists {role}")
         await admin.execute(f"create role {role} login password '{PASSWORD}'")
     await admin.execute(f"alter database {name} owner to {owner}")
-    url = url_as(postgres.url(name), owner, PASSWORD)
+    url = url_for_role(postgres.url(name), owner, PASSWORD)
     await migrations.migrate(url)
     database = Database(url)
     await database.open()
@@ -120,7 +122,7 @@ async def test_there_a_given_login_is_not_bypassed_by_hand(house: House) -> None
     shop = house.shop
     await shop.script(f"grant usage on schema shop to {house.tenant}")
     await house.register(WHO)
-    given = SecretStr(url_as(shop.database.url, house.tenant, PASSWORD))
+    given = SecretStr(url_for_role(shop.database.url, house.tenant, PASSWORD))
     await SqlFunction().serve(shop.database, shop.settings.model_copy(update={"sql_url": given}))
     async with house.session(house.owner) as (owner, _):
         with pytest.raises(
@@ -148,7 +150,7 @@ async def test_a_given_login_is_let_in_and_is_no_more_than_it_was(
 ) -> None:
     shop = house.shop
     await shop.script(f"grant usage on schema shop to {house.tenant}")
-    given = SecretStr(url_as(shop.database.url, house.tenant, PASSWORD))
+    given = SecretStr(url_for_role(shop.database.url, house.tenant, PASSWORD))
     async with shop.serving(sql_url=given):
         run = await shop.closed(await shop.call(WHO, policy=ONCE))
         spy = await shop.closed(
@@ -169,7 +171,7 @@ async def test_a_given_login_that_is_no_less_than_the_engine_is_told_of(
 async def test_a_given_login_that_is_wrong_is_not_replaced_by_a_mightier_one(
     house: House,
 ) -> None:
-    given = SecretStr(url_as(house.shop.database.url, house.tenant, "wrong"))
+    given = SecretStr(url_for_role(house.shop.database.url, house.tenant, "wrong"))
     async with house.shop.serving(sql_url=given):
         run = await house.shop.closed(await house.shop.call(WHO, policy=ONCE))
     assert run.state is RunState.FAILED
@@ -227,4 +229,4 @@ def test_a_url_for_another_role_leads_to_the_same_place() -> None:
         "postgresql:///db?user=a&password=b&host=h": "postgresql://r:p%2F@/db?host=h",
         "postgresql://a@h1:1,h2:2/db": "postgresql://r:p%2F@h1:1,h2:2/db",
     }
-    assert {url: url_as(url, "r", "p/") for url in urls} == urls
+    assert {url: url_for_role(url, "r", "p/") for url in urls} == urls

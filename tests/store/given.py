@@ -10,7 +10,7 @@ from uuid import UUID
 from evenbeat.control.jobs.validation import resolved_group
 from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State
-from evenbeat.core.jobs.planning import Plan
+from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
 from evenbeat.core.runs.settle import settle
 from evenbeat.core.time.schedules import parse
@@ -19,12 +19,12 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import groups, job_inserts, jobs
 from evenbeat.store.jobs.definitions import json_text
-from evenbeat.store.jobs.job_inserts import Newborn
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.job_inserts import NewJob
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.completions import Settled, Written
-from evenbeat.store.runs.leases import Broken
+from evenbeat.store.runs.completions import SettledRun, WrittenRuns
+from evenbeat.store.runs.leases import UnrunnableClaim
 
 LEASE = timedelta(minutes=5)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -44,14 +44,14 @@ class Shop:
     database: Database
     lanes: dict[str, int]
     node_id: int
-    definitions: Definitions = field(default_factory=Definitions)
+    definitions: DefinitionCache = field(default_factory=DefinitionCache)
 
     async def add(self, written: Definition | None = None, due_at: datetime | None = None) -> Job:
         """A job that is due, unless told when."""
         now = await clock.now(self.database)
         given = written or definition()
         group = resolved_group(given)
-        found = await groups.ensure(self.database, group.key, group) if group else None
+        found = await groups.ensure_group(self.database, group.key, group) if group else None
         planned = replace(given, timetable=given.timetable.planned_at(due_at or now), group=group)
         uid, is_recurring = new_job_uid(now), given.timetable.schedule.is_recurring
         state = State.SCHEDULED if is_recurring else State.PENDING
@@ -63,7 +63,7 @@ class Shop:
             first_beat=due_at or now,
             group_id=found and found.id,
         )
-        return await jobs.by_uid(self.database, uid)
+        return await jobs.find_job(self.database, uid)
 
     async def claim(self, places: int = 10, *, kind: str = "echo") -> list[Claimed]:
         return await self.take(leases.claim_due, {self.lanes[kind]: places})
@@ -73,7 +73,7 @@ class Shop:
         claimed = await self.take(leases.claim_grouped, {self.lanes["echo"]: places})
         return sorted(claimed, key=lambda each: each.id)
 
-    async def take(self, claim: leases.Claim, places: Mapping[int, int]) -> list[Claimed]:
+    async def take(self, claim: leases.ClaimFunction, places: Mapping[int, int]) -> list[Claimed]:
         held = await claim(
             self.database,
             self.node_id,
@@ -81,7 +81,7 @@ class Shop:
             places=places,
             definitions=self.definitions,
         )
-        return [each for each in held if not isinstance(each, Broken)]
+        return [each for each in held if not isinstance(each, UnrunnableClaim)]
 
     async def claim_one(self) -> Claimed:
         [claimed] = await self.claim(1)
@@ -90,15 +90,18 @@ class Shop:
     async def end(self, *claimed: Claimed, outcome: Outcome = DONE) -> frozenset[int]:
         return (await self.write(*claimed, outcome=outcome)).run_ids
 
-    async def write(self, *claimed: Claimed, outcome: Outcome = DONE) -> Written:
+    async def write(self, *claimed: Claimed, outcome: Outcome = DONE) -> WrittenRuns:
         now = await clock.now(self.database)
-        return await completions.complete(
+        return await completions.complete_runs(
             self.database,
-            [Settled(each, settle(each, outcome, now), timedelta(seconds=2)) for each in claimed],
+            [
+                SettledRun(each, settle(each, outcome, now), timedelta(seconds=2))
+                for each in claimed
+            ],
         )
 
     async def look(self, job: Job) -> Job:
-        return await jobs.by_uid(self.database, job.uid)
+        return await jobs.find_job(self.database, job.uid)
 
     async def fetch(self, query: str, *values: Any) -> list[Any]:
         async with self.database.connection() as connection:
@@ -124,19 +127,23 @@ async def insert(
 ) -> bool:
     """Store this job as it is, whoever is asleep; False: its lane is not open."""
     group = written.group
-    newborn = Newborn(
-        uid, written, Plan(written.timetable, first_beat, state), json_text(written.payload), group
+    newborn = NewJob(
+        uid,
+        written,
+        JobPlan(written.timetable, first_beat, state),
+        json_text(written.payload),
+        group,
     )
     ids = {group.key: group_id} if group and group_id is not None else {}
-    return (await job_inserts.insert(session, [newborn], group_ids=ids)).count == 1
+    return (await job_inserts.insert_jobs(session, [newborn], group_ids=ids)).count == 1
 
 
 async def open_shop(database: Database) -> Shop:
     await nodes.open_lanes(database, ["crawl", "echo"])
-    lanes = {lane.kind: lane.id for lane in await nodes.lanes(database)}
+    lanes = {lane.kind: lane.id for lane in await nodes.list_lanes(database)}
     return Shop(database, lanes, await join(database, "a:1"))
 
 
 async def join(database: Database, name: str, labels: Sequence[str] = ()) -> int:
     kinds = ["crawl", "echo"]
-    return await nodes.join(database, name, kinds=kinds, labels=labels, lease_duration=LEASE)
+    return await nodes.join_node(database, name, kinds=kinds, labels=labels, lease_duration=LEASE)

@@ -14,7 +14,7 @@ import asyncpg
 from evenbeat.control.ops.verify import verify
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.store.database import clock as clocks
-from evenbeat.store.database.connection_errors import UNAVAILABLE
+from evenbeat.store.database.connection_errors import UNAVAILABLE_ERRORS
 from evenbeat.store.database.pool import Database, Session, connect
 from evenbeat.store.database.route import Route
 from tests.support import databases
@@ -113,7 +113,7 @@ class Caretaker:
     def _do(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
             return self._loop.run_until_complete(act())
-        except (StoreUnavailable, *UNAVAILABLE):
+        except (StoreUnavailable, *UNAVAILABLE_ERRORS):
             # A test has thrown everybody out: once more, by a new connection.
             self._loop.run_until_complete(self._route.leave())
             return self._loop.run_until_complete(act())

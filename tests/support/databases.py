@@ -82,7 +82,7 @@ class Clock:
 
     async def set_to(self, instant: datetime) -> datetime:
         self.now = instant
-        await clocks.set_to(self._database, instant)
+        await clocks.set_test_clock(self._database, instant)
         return instant
 
     async def advance(self, **duration: float) -> datetime:

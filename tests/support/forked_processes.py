@@ -125,7 +125,7 @@ def serve(ours: socket.socket) -> None:
 def load() -> None:
     """Whatever any of the commands needs."""
     from evenbeat.cli import commands
-    from evenbeat.core.time.schedules.clockwork.zones import known_zones
+    from evenbeat.core.time.schedules.base.zones import known_zones
 
     for name, verb in commands.VERBS.items():
         verb.load(name)

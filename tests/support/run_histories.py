@@ -151,10 +151,12 @@ async def count(janitor: Janitor, database: Database) -> None:
     """Until every run is counted. Transactions of other tests on this server may hold it up."""
 
     async def is_counted() -> bool:
-        await chores.hurry(database)
+        await chores.make_all_due(database)
         await work(janitor)
-        [counting] = [each for each in await chores.status(database) if each.name == chores.COUNT]
-        return counting.cursor >= await retention.newest_id(database)
+        [counting] = [
+            each for each in await chores.list_chores(database) if each.name == chores.COUNT
+        ]
+        return counting.cursor >= await retention.find_newest_run_id(database)
 
     await eventually(is_counted, "everything counted")
 
@@ -163,5 +165,5 @@ async def tidy(janitor: Janitor, database: Database) -> None:
     """Two whole rounds with nothing left to count: runs go after their job has gone."""
     await count(janitor, database)
     for _ in range(2):
-        await chores.hurry(database)
+        await chores.make_all_due(database)
         await work(janitor)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.control.ops.verify import ALL_RULES, examine, verify
+from evenbeat.control.ops.verify import ALL_RULES, build_verify_report, verify
 from evenbeat.store.database.pool import Database
 
 WORLD = Path(__file__).with_name("world.sql").read_text()
@@ -74,7 +74,9 @@ DAMAGE = {
     "runs_of_a_job_never_overlap": [
         "update evenbeat.run set finished_at = '2030-01-01 12:02:05Z' where id = 1",
     ],
-    "sql_functions_are_kept_out": ["insert into evenbeat.sql_login values ('evenbeat', '')"],
+    "sql_functions_cannot_use_our_tables": [
+        "insert into evenbeat.sql_login values ('evenbeat', '')"
+    ],
     "no_run_starts_before_its_beat": [
         "update evenbeat.run set started_at = '2030-01-01 12:01:30Z' where id = 2",
     ],
@@ -96,10 +98,10 @@ DAMAGE = {
     "a_cancelled_job_has_nothing_planned": [
         "update evenbeat.pulse set state = 'x' where id = 5",
     ],
-    "who_waits_waits_for_something": [
+    "a_waiting_job_has_something_planned": [
         "update evenbeat.pulse set state = 's', next_beat_at = null where id = 5",
     ],
-    "who_waits_for_a_plan_gets_one": [
+    "an_unplanned_job_gets_its_plan": [
         "insert into evenbeat.unplanned (job_id, since) values (5, '2030-01-01 11:59Z')",
     ],
     "sql_shows_what_is_there": [
@@ -117,11 +119,11 @@ DAMAGE = {
         reset session_replication_role
         """,
     ],
-    "nobody_is_out_of_the_way_for_good": [
+    "no_job_is_hidden_from_claims_for_good": [
         "update evenbeat.pulse set is_tucked = true where id = 5",
         "update evenbeat.pulse set is_parked = true where id = 5",
     ],
-    "nobody_is_parked_and_runs": ["update evenbeat.pulse set is_parked = true where id = 3"],
+    "no_parked_job_runs": ["update evenbeat.pulse set is_parked = true where id = 3"],
     "every_lease_has_its_run_and_node": [
         "update evenbeat.pulse set run_id = null where id = 3",
         "update evenbeat.pulse set node_id = 99 where id = 3",
@@ -220,7 +222,7 @@ DAMAGE = {
         """,
     ],
     "the_map_can_be_locked": ["delete from evenbeat.placing"],
-    "the_map_tells_how_it_came_about": [
+    "the_map_agrees_with_its_changes": [
         "update evenbeat.load_delta set phase_s = 7",
         "update evenbeat.load_delta set jobs = -1",
         "update evenbeat.placement set cost_s = 7",
@@ -363,7 +365,7 @@ async def execute(database: Database, text: str) -> None:
 
 @pytest.mark.parametrize("clock", ["set", "database"])
 async def test_a_healthy_world_is_healthy(world: Database, clock: str) -> None:
-    report = await examine(Database(world.url, clock=clock))
+    report = await build_verify_report(Database(world.url, clock=clock))
     assert report.breaches == ()
     assert (report.scope.jobs, report.scope.runs) == (7, 14)
 

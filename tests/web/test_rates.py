@@ -3,7 +3,7 @@
 import pytest
 
 from evenbeat.core.errors import TooManyRequests
-from evenbeat.web.rate_limits import SAVED_UP, Rates, neighbourhood
+from evenbeat.web.rate_limits import SAVED_UP, RateLimiter, network_of_address
 
 
 class Given:
@@ -11,7 +11,7 @@ class Given:
 
     def __init__(self, rate: float = 10, most: int = 100) -> None:
         self.now = 0.0
-        self.rates = Rates(rate, most=most, elapsed=lambda: self.now)
+        self.rates = RateLimiter(rate, most=most, elapsed=lambda: self.now)
 
     def taken(self, caller: str = "me") -> int:
         """How many requests are allowed at this moment."""
@@ -81,4 +81,4 @@ def test_headers_tell_what_is_left() -> None:
     ],
 )
 def test_a_network_of_ipv6_is_one_stranger(address: str, counted: str) -> None:
-    assert neighbourhood(address) == counted
+    assert network_of_address(address) == counted

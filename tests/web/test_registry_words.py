@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evenbeat.api.v1.jobs.wire.registry_words import read_schedule
+from evenbeat.api.v1.jobs.wire.job_registry_words import read_schedule
 from evenbeat.core.errors import InvalidInput
 
 UNUSED = {

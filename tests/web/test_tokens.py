@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.control.ops.token_signing import make_token, secret_of
+from evenbeat.control.ops.token_signing import find_signing_secret, make_token
 from evenbeat.core.errors import InvalidInput, InvalidSettings, NotSignedIn
 from evenbeat.core.ops.access import Role
-from evenbeat.web.caller import Person
-from evenbeat.web.token_checks import KnownTokens, Reader
+from evenbeat.web.caller import ApiCaller
+from evenbeat.web.token_checks import TokenCache, TokenReader
 
 
 def test_a_configured_secret_is_used_and_nothing_is_written(tmp_path: Path) -> None:
     settings = Settings(jwt_secret="x" * 32, data_dir=tmp_path / "home")  # type: ignore[arg-type]
-    assert secret_of(settings) == "x" * 32
+    assert find_signing_secret(settings) == "x" * 32
     assert not settings.data_dir.exists()
 
 
@@ -27,17 +27,19 @@ def test_a_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "deep" / "home")
     before = os.umask(0)
     try:
-        secret = secret_of(settings)
+        secret = find_signing_secret(settings)
     finally:
         os.umask(before)
     [file] = settings.data_dir.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
-    assert secret_of(settings) == secret == file.read_text()
+    assert find_signing_secret(settings) == secret == file.read_text()
 
 
 def test_two_homes_have_two_secrets(tmp_path: Path) -> None:
-    one, other = (secret_of(Settings(data_dir=tmp_path / name)) for name in ("one", "other"))
+    one, other = (
+        find_signing_secret(Settings(data_dir=tmp_path / name)) for name in ("one", "other")
+    )
     assert one != other
     assert min(len(one), len(other)) >= 32
 
@@ -45,7 +47,7 @@ def test_two_homes_have_two_secrets(tmp_path: Path) -> None:
 def test_many_at_once_make_one_secret(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "home")
     with ThreadPoolExecutor(16) as pool:
-        made = set(pool.map(lambda _: secret_of(settings), range(64)))
+        made = set(pool.map(lambda _: find_signing_secret(settings), range(64)))
     assert len(made) == 1
     assert len(list(settings.data_dir.iterdir())) == 1
 
@@ -54,12 +56,12 @@ def test_many_at_once_make_one_secret(tmp_path: Path) -> None:
 def test_a_file_that_holds_no_secret_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "jwt-secret").write_bytes(content)
     with pytest.raises(InvalidSettings, match="jwt-secret holds fewer than 32 characters"):
-        secret_of(Settings(data_dir=tmp_path))
+        find_signing_secret(Settings(data_dir=tmp_path))
 
 
 def test_a_secret_of_ones_own_may_end_with_a_newline(tmp_path: Path) -> None:
     (tmp_path / "jwt-secret").write_text("x" * 32 + "\n")
-    assert secret_of(Settings(data_dir=tmp_path)) == "x" * 32
+    assert find_signing_secret(Settings(data_dir=tmp_path)) == "x" * 32
 
 
 async def test_a_token_is_good_for_its_lifetime_and_no_longer(tmp_path: Path) -> None:
@@ -68,28 +70,28 @@ async def test_a_token_is_good_for_its_lifetime_and_no_longer(tmp_path: Path) ->
         make_token(settings, name="tests", role=Role.VIEWER, lifetime=timedelta(hours=hours))
         for hours in (1, -1)
     )
-    person = await Reader(settings).read(fresh)
+    person = await TokenReader(settings).read(fresh)
     assert (person.name, person.role) == ("tests", Role.VIEWER)
     with pytest.raises(NotSignedIn, match="invalid token"):
-        await Reader(settings).read(stale)
+        await TokenReader(settings).read(stale)
 
 
 class TestKnownTokens:
     """Tokens that were read already."""
 
-    PERSON = Person("tests", Role.VIEWER)
+    PERSON = ApiCaller("tests", Role.VIEWER)
 
     @pytest.mark.parametrize(("seconds", "is_good"), [(3600, True), (-20, True), (-40, False)])
     def test_one_that_has_expired_meanwhile_is_not_known_any_more(
         self, seconds: int, is_good: bool
     ) -> None:
-        known = KnownTokens()
+        known = TokenCache()
         known.remember("a token", self.PERSON, {"exp": int(time.time()) + seconds})
         assert known.find("a token") == (self.PERSON if is_good else None)
         assert known.find("a tokem") is None
 
     def test_only_so_many_are_kept(self) -> None:
-        known, later = KnownTokens(most=2), {"exp": int(time.time()) + 60}
+        known, later = TokenCache(most=2), {"exp": int(time.time()) + 60}
         for token in ("one", "two", "three"):
             known.remember(token, self.PERSON, later)
         assert [known.find(token) is not None for token in ("one", "two", "three")] == [
@@ -100,7 +102,7 @@ class TestKnownTokens:
         settings = Settings(data_dir=tmp_path)
         good = make_token(settings, name="tests", role=Role.VIEWER, lifetime=timedelta(hours=1))
         bad = f"{good[:-4]}{'AAAA' if good[-4:] != 'AAAA' else 'BBBB'}"
-        reader = Reader(settings)
+        reader = TokenReader(settings)
         for _ in range(2):
             assert (await reader.read(good)).name == "tests"
             with pytest.raises(NotSignedIn):

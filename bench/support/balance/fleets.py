@@ -11,8 +11,8 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, WEEK_S, Load, instant_of
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, WEEK_S, JobLoad, instant_of
+from evenbeat.core.time.schedules.base.window import Window
 
 Column = NDArray[np.int64]
 Mix = dict[int, float]
@@ -87,13 +87,13 @@ class Fleet:
         name = self.window[i]
         return WINDOWS[name] if name else None
 
-    def load(self, i: int, start_s: int, phase: int | None = None) -> Load:
+    def load(self, i: int, start_s: int, phase: int | None = None) -> JobLoad:
         """A job as the balancer sees it; pinned ones beat on for three weeks from the start."""
         interval, cost = int(self.interval[i]), int(self.cost[i])
         if self.pinned[i] < 0:
-            return Load(i, interval, phase, cost, window=self.window_of(i))
+            return JobLoad(i, interval, phase, cost, window=self.window_of(i))
         first = start_s + (int(self.pinned[i]) - start_s) % interval
-        return Load(i, cost_s=cost, pinned_at=tuple(range(first, start_s + 3 * WEEK, interval)))
+        return JobLoad(i, cost_s=cost, pinned_at=tuple(range(first, start_s + 3 * WEEK, interval)))
 
 
 def _fleet(name: str, interval: Column, created: Column, **columns: Column) -> Fleet:

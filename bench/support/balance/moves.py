@@ -6,16 +6,10 @@ import numpy as np
 from bench.support.balance import fleets, oracle, ours, rivals
 from bench.support.balance.judge import SLOT, Placed, bins, curve, starts, water_level, week_of
 
-from evenbeat.core.balance.model import (
-    Budget,
-    Candidate,
-    Guard,
-    Move,
-    instant_of,
-)
-from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.model import Move, MoveBudget, MoveGuard, RebalanceCandidate, instant_of
+from evenbeat.core.balance.rebalance import plan_rebalance
 
-FREE = Guard(protection=timedelta(0), cooldown=timedelta(0))
+FREE = MoveGuard(protection=timedelta(0), cooldown=timedelta(0))
 FLEETS = (fleets.growth, fleets.cron_mix, fleets.small)
 TOLERANCES = (0.25, 0.05, 0.03, 0.01)
 
@@ -27,7 +21,7 @@ def measure() -> dict[str, dict[str, float]]:
         fleet = make()
         placed = rivals.now_plus_interval(fleet)
         for tolerance in TOLERANCES:
-            budget = Budget(tolerance=tolerance, minute_tolerance=None)
+            budget = MoveBudget(tolerance=tolerance, minute_tolerance=None)
             moves = moves_of(fleet, placed, budget)
             fewest = oracle.fewest_moves(fleet, placed, level_of(fleet, placed, moves, tolerance))
             name = f"{fleet.name}, tolerance {tolerance}"
@@ -37,17 +31,17 @@ def measure() -> dict[str, dict[str, float]]:
     print(f"\n{'from an even plan':24}{'moves':>8}")
     for make in fleets.ALL:
         fleet = make()
-        moves = moves_of(fleet, ours.batch(fleet), Budget())
+        moves = moves_of(fleet, ours.batch(fleet), MoveBudget())
         found[f"{fleet.name}, even"] = {"moves": len(moves)}
         print(f"{fleet.name:24}{len(moves):>8}", flush=True)
     return found
 
 
-def moves_of(fleet: fleets.Fleet, placed: Placed, budget: Budget) -> tuple[Move, ...]:
+def moves_of(fleet: fleets.Fleet, placed: Placed, budget: MoveBudget) -> tuple[Move, ...]:
     # In the week that the judge sees, so that both speak of the same slots.
     start = week_of(fleet)
-    candidates = [Candidate(load) for load in ours.loads_of(fleet, placed, start)]
-    return rebalance(candidates, instant_of(start), budget=budget, guard=FREE).moves
+    candidates = [RebalanceCandidate(load) for load in ours.loads_of(fleet, placed, start)]
+    return plan_rebalance(candidates, instant_of(start), budget=budget, guard=FREE).moves
 
 
 def level_of(

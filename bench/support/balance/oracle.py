@@ -15,7 +15,7 @@ from bench.support.balance.fleets import WEEK, WINDOWS, Fleet
 from bench.support.balance.judge import SLOT, Placed, bins, curve, lower_bound, week_of
 from scipy import optimize, sparse
 
-from evenbeat.core.balance.mask import open_minutes, opening_seconds
+from evenbeat.core.balance.window_mask import open_minutes, opening_seconds
 
 SLOTS = WEEK // SLOT
 Key = tuple[int, str | None]

@@ -6,9 +6,9 @@ import numpy as np
 from bench.support.balance.fleets import Fleet
 from bench.support.balance.judge import Placed
 
-from evenbeat.core.balance.bulk import place_all
-from evenbeat.core.balance.model import Load, instant_of, seconds_of
-from evenbeat.core.balance.place import place
+from evenbeat.core.balance.bulk_placement import place_jobs
+from evenbeat.core.balance.model import JobLoad, instant_of, seconds_of
+from evenbeat.core.balance.phase_search import place_job
 from evenbeat.core.balance.ring import LoadRing
 
 
@@ -25,7 +25,7 @@ def online(fleet: Fleet) -> Placed:
     first = fleet.created + (fleet.pinned - fleet.created) % fleet.interval
     for i in np.flatnonzero(~fleet.is_pinned):
         now = max(int(fleet.created[i]), ring.start_s)
-        found = place(ring, fleet.load(int(i), ring.start_s), instant_of(now))
+        found = place_job(ring, fleet.load(int(i), ring.start_s), instant_of(now))
         first[i] = _first_after(int(fleet.created[i]), found.phase_s, int(fleet.interval[i]))
         if fleet.window[i]:
             first[i] = seconds_of(found.first_at)
@@ -37,7 +37,7 @@ def batch(fleet: Fleet) -> Placed:
     first = fleet.created + (fleet.pinned - fleet.created) % fleet.interval
     free = np.flatnonzero(~fleet.is_pinned)
     loads = [fleet.load(int(i), ring.start_s) for i in free]
-    for found in place_all(ring, loads, fleet.now):
+    for found in place_jobs(ring, loads, fleet.now):
         i = found.job
         first[i] = _first_after(int(fleet.created[i]), found.phase_s, int(fleet.interval[i]))
         if fleet.window[i]:
@@ -45,7 +45,7 @@ def batch(fleet: Fleet) -> Placed:
     return Placed(first, fleet.interval)
 
 
-def loads_of(fleet: Fleet, placed: Placed, start_s: int) -> list[Load]:
+def loads_of(fleet: Fleet, placed: Placed, start_s: int) -> list[JobLoad]:
     """A fleet that has been placed, as the balancer sees it."""
     return [
         fleet.load(i, start_s, int(placed.first[i] % placed.interval[i])) for i in range(len(fleet))

@@ -7,10 +7,10 @@ from datetime import timedelta
 import numpy as np
 from bench.support.balance import fleets, ours, rivals
 
-from evenbeat.core.balance.model import Budget, Candidate, Guard, instant_of
-from evenbeat.core.balance.place import place
-from evenbeat.core.balance.rebalance import rebalance
-from evenbeat.core.balance.ring import LoadRing, Rows
+from evenbeat.core.balance.model import MoveBudget, MoveGuard, RebalanceCandidate, instant_of
+from evenbeat.core.balance.phase_search import place_job
+from evenbeat.core.balance.rebalance import plan_rebalance
+from evenbeat.core.balance.ring import IntervalArrays, LoadRing
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SAMPLE = 400
@@ -25,17 +25,17 @@ def measure() -> dict[str, dict[str, float]]:
         placed = rivals.hashed(fleet) if size <= 100_000 else rivals.random_phase(fleet)
         now = fleet.now
         ring = LoadRing(now)
-        rows = Rows(
+        rows = IntervalArrays(
             fleet.interval, placed.first % fleet.interval, fleet.cost, np.ones(size, np.int64)
         )
         began = time.process_time()
-        ring.add_rows(rows)
+        ring.add_intervals(rows)
         made = time.process_time() - began
         took: list[float] = []
         for i in range(SAMPLE):
             load = fleet.load(i, ring.start_s)
             began = time.process_time()
-            place(ring, load, now)
+            place_job(ring, load, now)
             took.append((time.process_time() - began) * 1000)
         took.sort()
         figures = {
@@ -56,11 +56,11 @@ def measure_rebalance() -> dict[str, dict[str, float]]:
         fleet = fleets.growth(size)
         placed = rivals.now_plus_interval(fleet)
         start = int(fleet.created.max()) // 900 * 900
-        candidates = [Candidate(load) for load in ours.loads_of(fleet, placed, start)]
-        guard = Guard(timedelta(0), timedelta(0))
-        budget = Budget(tolerance=0.01, minute_tolerance=None)
+        candidates = [RebalanceCandidate(load) for load in ours.loads_of(fleet, placed, start)]
+        guard = MoveGuard(timedelta(0), timedelta(0))
+        budget = MoveBudget(tolerance=0.01, minute_tolerance=None)
         began = time.process_time()
-        plan = rebalance(candidates, instant_of(start), budget=budget, guard=guard)
+        plan = plan_rebalance(candidates, instant_of(start), budget=budget, guard=guard)
         took = time.process_time() - began
         found[f"rebalance of {size}"] = {"moves": len(plan.moves), "seconds": took}
         print(f"{size:>12,}{len(plan.moves):>10,}{took:>14.1f}", flush=True)

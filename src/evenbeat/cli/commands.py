@@ -8,35 +8,35 @@ import typer
 from rich.console import Console
 
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.lazy_commands import Verb, group_of
+from evenbeat.cli.shell.lazy_commands import LazyCommand, make_lazy_group
 from evenbeat.cli.shell.options import DataDir
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
 VERBS = {
-    "status": Verb("ops.status", "status"),
-    "jobs": Verb("jobs.jobs"),
-    "runs": Verb("runs.runs"),
-    "explain": Verb("jobs.explain", "explain"),
-    "schedule": Verb("jobs.schedule", "schedule"),
-    "balance": Verb("balance.balance"),
-    "groups": Verb("jobs.groups"),
-    "dlq": Verb("runs.dlq"),
-    "stats": Verb("ops.stats", "stats"),
-    "templates": Verb("jobs.templates"),
-    "nodes": Verb("ops.nodes"),
-    "maintenance": Verb("ops.maintenance"),
-    "audit": Verb("ops.audit"),
-    "token": Verb("ops.tokens", "token"),
-    "tokens": Verb("ops.tokens"),
-    "import": Verb("jobs.imports"),
-    "doctor": Verb("ops.doctor", "doctor"),
-    "verify": Verb("ops.verify", "verify"),
-    "db": Verb("ops.db"),
+    "status": LazyCommand("ops.status", "status"),
+    "jobs": LazyCommand("jobs.jobs"),
+    "runs": LazyCommand("runs.runs"),
+    "explain": LazyCommand("jobs.explain", "explain"),
+    "schedule": LazyCommand("jobs.schedule", "schedule"),
+    "balance": LazyCommand("balance.balance"),
+    "groups": LazyCommand("jobs.groups"),
+    "dlq": LazyCommand("runs.dlq"),
+    "stats": LazyCommand("ops.stats", "stats"),
+    "templates": LazyCommand("jobs.templates"),
+    "nodes": LazyCommand("ops.nodes"),
+    "maintenance": LazyCommand("ops.maintenance"),
+    "audit": LazyCommand("ops.audit"),
+    "token": LazyCommand("ops.tokens", "token"),
+    "tokens": LazyCommand("ops.tokens"),
+    "import": LazyCommand("jobs.imports"),
+    "doctor": LazyCommand("ops.doctor", "doctor"),
+    "verify": LazyCommand("ops.verify", "verify"),
+    "db": LazyCommand("ops.db"),
 }
 
 app = typer.Typer(
-    cls=group_of(VERBS),
+    cls=make_lazy_group(VERBS),
     help="Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on beat.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

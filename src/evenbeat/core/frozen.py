@@ -7,7 +7,7 @@ Class = TypeVar("Class")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(made: type[Class]) -> type[Class]:
+def frozen_value(made: type[Class]) -> type[Class]:
     """A frozen dataclass for the type checker, and a plain one when the program runs.
 
     To make one that is frozen at run time takes five times as long, and the values of one run

@@ -40,7 +40,7 @@ class Bell:
             self._rung.clear()
 
 
-async def listen(route: Route, bell: Bell) -> None:
+async def listen_for_wakes(route: Route, bell: Bell) -> None:
     """Ring the bell at every notification, on a connection that never holds a transaction.
 
     Ends, by raising StoreUnavailable, only with the connection. Behind a pooler there is nothing
@@ -57,14 +57,14 @@ async def listen(route: Route, bell: Bell) -> None:
         await connection.add_listener(clock.WAKE_CHANNEL, bell.ring)
         # Whatever was announced while nobody listened is found by looking.
         bell.ring()
-        while not await happens(closed, within=ASK_EVERY):
+        while not await wait_for_event(closed, within=ASK_EVERY):
             await clock.now(Session(connection, "database"))
         raise StoreUnavailable("the connection that listens was closed")
     finally:
         connection.terminate()
 
 
-async def happens(event: asyncio.Event, *, within: float) -> bool:
+async def wait_for_event(event: asyncio.Event, *, within: float) -> bool:
     try:
         async with asyncio.timeout(within):
             return await event.wait()

@@ -15,26 +15,26 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.durations import format_duration
-from evenbeat.engine.bell import listen
-from evenbeat.engine.jobs.group_gate import Usher
+from evenbeat.engine.bell import listen_for_wakes
+from evenbeat.engine.jobs.group_gate import GroupGate
 from evenbeat.engine.jobs.planner import Planner
 from evenbeat.engine.ops.janitor import Janitor
-from evenbeat.engine.ops.lease_keeper import Keeper
+from evenbeat.engine.ops.lease_keeper import LeaseKeeper
 from evenbeat.engine.runs import runner
-from evenbeat.engine.runs.active_run import NODE_STOPS, UNWANTED, Underway
-from evenbeat.engine.runs.claimer import LARGEST_CLAIM, Claimer, Room
-from evenbeat.engine.runs.handler_services import NodeToolbox
+from evenbeat.engine.runs.active_run import NODE_STOPS, UNWANTED, ActiveRun
+from evenbeat.engine.runs.claimer import LARGEST_CLAIM, Claimer, FreeSlots
+from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.engine.runs.reaper import Reaper
-from evenbeat.engine.runs.recorder import Ended, Recorder
-from evenbeat.engine.runs.run_log_writer import Scribe
-from evenbeat.engine.runs.run_watch import Warden
+from evenbeat.engine.runs.recorder import EndedRun, Recorder
+from evenbeat.engine.runs.run_log_writer import RunLogWriter
+from evenbeat.engine.runs.run_watch import RunWatch
 from evenbeat.observe import failpoint, log, traces
 from evenbeat.observe.metrics import Metrics
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import Lane
-from evenbeat.store.runs.leases import Broken, Held
+from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 BACK_OFF = 1.0
 # Writing the last ends takes a moment even where runs are given none to finish.
@@ -59,24 +59,24 @@ class Node:
         settings: Settings,
         *,
         node_id: int,
-        toolbox: NodeToolbox,
+        toolbox: NodeServices,
         metrics: Metrics,
     ) -> None:
         self._database = database
         self._registry = registry
         self._settings = settings
         self.is_dead = asyncio.Event()
-        self._running: dict[int, Underway] = {}
+        self._running: dict[int, ActiveRun] = {}
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         # Runs that have ended by our word, while their handlers go on.
-        self._abandoned: set[Underway] = set()
+        self._abandoned: set[ActiveRun] = set()
         self._toolbox = toolbox
-        placement = Placement(database, settings.balancing, metrics)
+        placement = Placer(database, settings.balancing, metrics)
         self._planner = Planner(database, placement)
         self._janitor = Janitor(database, settings, placement)
-        self._recorder = Recorder(database, self._on_recorded, metrics, self._planner.note_over)
-        self._usher = Usher(database)
+        self._recorder = Recorder(database, self._on_recorded, metrics, self._planner.note_stopped)
+        self._usher = GroupGate(database)
         self._claimer = Claimer(
             database,
             self._recorder,
@@ -92,7 +92,7 @@ class Node:
         )
         metrics.watch_slots(busy=lambda: len(self._running), total=settings.concurrency)
         self._reaper = Reaper(database, self._recorder)
-        self._warden = Warden(database, self._recorder, node_id=node_id, stop=self._stop)
+        self._warden = RunWatch(database, self._recorder, node_id=node_id, stop=self._stop)
 
     async def live(self, stopping: asyncio.Event) -> None:
         """Work until `stopping` is set or the node is dead; then drain, and hand back the rest."""
@@ -108,16 +108,16 @@ class Node:
         async with asyncio.TaskGroup() as loops:
             recording = loops.create_task(self._recorder.run())
             working = [
-                loops.create_task(forever("listener", self._listen)),
-                loops.create_task(forever("claimer", self._claim_and_wait)),
-                loops.create_task(forever("reaper", self._reap_and_wait)),
-                loops.create_task(forever("usher", self._usher_and_wait)),
-                loops.create_task(forever("warden", self._watch_and_wait)),
-                loops.create_task(forever("janitor", self._tidy_and_wait)),
-                loops.create_task(forever("planner", self._plan_and_wait)),
-                loops.create_task(forever("scribe", self._write_log_and_wait)),
+                loops.create_task(loop_forever("listener", self._listen)),
+                loops.create_task(loop_forever("claimer", self._claim_and_wait)),
+                loops.create_task(loop_forever("reaper", self._reap_and_wait)),
+                loops.create_task(loop_forever("usher", self._usher_and_wait)),
+                loops.create_task(loop_forever("warden", self._watch_and_wait)),
+                loops.create_task(loop_forever("janitor", self._tidy_and_wait)),
+                loops.create_task(loop_forever("planner", self._plan_and_wait)),
+                loops.create_task(loop_forever("scribe", self._write_log_and_wait)),
             ]
-            await first_of(stopping, self.is_dead)
+            await wait_for_first(stopping, self.is_dead)
             for task in working:
                 task.cancel()
             # A claim that was cut off is done or undone by the server only after a moment: what
@@ -127,7 +127,7 @@ class Node:
             recording.cancel()
 
     async def _listen(self) -> None:
-        await listen(self._database.route, self._claimer.bell)
+        await listen_for_wakes(self._database.route, self._claimer.bell)
 
     async def _claim_and_wait(self) -> None:
         await self._claimer.bell.wait(await self._claimer.turn())
@@ -164,13 +164,13 @@ class Node:
     def _is_served(self, lane: Lane) -> bool:
         return lane.is_served_by(self._registry.served, self._settings.labels)
 
-    def _room(self) -> Room:
+    def _room(self) -> FreeSlots:
         unwritten = len(self._recorder.in_hand) - len(self._running)
         concurrency = self._settings.concurrency
         # What lingers keeps its place, but never more than half of them: a job that hangs at every
         # beat must not shut out all others.
         taken = len(self._running) + min(self._lingering, concurrency // 2)
-        return Room(
+        return FreeSlots(
             waiting=min(concurrency - taken, LARGEST_CLAIM),
             # All or nothing: claims of a few jobs each cost as much as large ones.
             instant=LARGEST_CLAIM if unwritten <= MOST_UNWRITTEN else 0,
@@ -184,16 +184,16 @@ class Node:
         running = [run.claimed.definition.kind for run in self._running.values()]
         return {kind: most - running.count(kind) for kind, most in limits.items()}
 
-    def _start(self, batch: Sequence[Held]) -> None:
-        ended: list[Ended] = []
+    def _start(self, batch: Sequence[HeldRun]) -> None:
+        ended: list[EndedRun] = []
         # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
         if log.shows_info():
-            tell_starts(batch)
+            log_starts(batch)
         is_traced = traces.is_on()
         for held in batch:
             self._recorder.in_hand[held.run.id] = held
-            if isinstance(held, Broken):
-                ended.append(Ended(held, Failed(held.error), None))
+            if isinstance(held, UnrunnableClaim):
+                ended.append(EndedRun(held, Failed(held.error), None))
             elif self._registry.is_instant(held.definition.kind):
                 ended.append(self._run_instantly(held, is_traced))
             else:
@@ -201,25 +201,25 @@ class Node:
         if ended:
             self._recorder.add(ended)
 
-    def _run_instantly(self, claimed: Claimed, is_traced: bool) -> Ended:
+    def _run_instantly(self, claimed: Claimed, is_traced: bool) -> EndedRun:
         began = time.monotonic_ns()
         context = RunContext(claimed, self._toolbox)
         if is_traced:
-            with traces.processing(claimed) as span:
+            with traces.run_span(claimed) as span:
                 outcome = span.ended(runner.run_instantly(claimed, context, self._registry))
         else:
             outcome = runner.run_instantly(claimed, context, self._registry)
         # Of whole numbers a duration is made in half the time.
-        return Ended(claimed, outcome, timedelta(0, 0, (time.monotonic_ns() - began) // 1000))
+        return EndedRun(claimed, outcome, timedelta(0, 0, (time.monotonic_ns() - began) // 1000))
 
     def _begin(self, claimed: Claimed) -> None:
         grace, toolbox = self._settings.stop_grace, self._toolbox
-        run = Underway(claimed, grace=grace, toolbox=toolbox, on_ended=self._on_ended)
+        run = ActiveRun(claimed, grace=grace, toolbox=toolbox, on_ended=self._on_ended)
         self._running[claimed.run.id] = run
         self._is_idle.clear()
         run.start(self._registry, self._on_gone)
 
-    def _on_ended(self, run: Underway, ended: Ended) -> None:
+    def _on_ended(self, run: ActiveRun, ended: EndedRun) -> None:
         self._running.pop(ended.claimed.run.id, None)
         if not self._running:
             self._is_idle.set()
@@ -240,7 +240,7 @@ class Node:
                 self._usher.bell.ring()
         self._claimer.bell.ring()
 
-    def _on_gone(self, run: Underway) -> None:
+    def _on_gone(self, run: ActiveRun) -> None:
         self._abandoned.discard(run)
 
     @property
@@ -267,7 +267,7 @@ class Node:
             async with asyncio.timeout(max(patience, LEAST_PATIENCE)):
                 await self._recorder.drain()
                 # The claim that was cut off when the claimer stopped, if there was one.
-                await self._claimer.disown()
+                await self._claimer.hand_back_unknown()
                 # Of handlers that never wait: those of others were written before their ends.
                 await self._toolbox.write_log()
         except (TimeoutError, StoreUnavailable) as error:
@@ -294,29 +294,29 @@ async def run(
     )
     # Threads that linger outlive the node that began them.
     most_lingering = max(settings.concurrency, FEWEST_LINGERING)
-    toolbox = NodeToolbox(settings.secrets_dir, most_lingering, Scribe(database))
+    toolbox = NodeServices(settings.secrets_dir, most_lingering, RunLogWriter(database))
     counted = metrics or Metrics()
     while not stopping.is_set():
         try:
-            await live_once(database, registry, settings, toolbox, stopping, on_joined, counted)
+            await join_and_live(database, registry, settings, toolbox, stopping, on_joined, counted)
         except StoreUnavailable as error:
             log.loop_failed("node", error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), BACK_OFF)
 
 
-async def live_once(
+async def join_and_live(
     database: Database,
     registry: Registry,
     settings: Settings,
-    toolbox: NodeToolbox,
+    toolbox: NodeServices,
     stopping: asyncio.Event,
     on_joined: Callable[[], None],
     metrics: Metrics,
 ) -> None:
     await nodes.open_lanes(database, registry.served)
     name = f"{socket.gethostname()}:{os.getpid()}"
-    node_id = await nodes.join(
+    node_id = await nodes.join_node(
         database,
         name,
         kinds=registry.served,
@@ -325,7 +325,7 @@ async def live_once(
     )
     node = Node(database, registry, settings, node_id=node_id, toolbox=toolbox, metrics=metrics)
     loop = asyncio.get_running_loop()
-    keeper = Keeper(
+    keeper = LeaseKeeper(
         database.route,
         node_id=node_id,
         lease_duration=settings.lease_duration,
@@ -340,13 +340,13 @@ async def live_once(
         # The lease is kept until the last run is written: it stops last.
         failpoint.reach("before_leave")
         await asyncio.to_thread(keeper.stop)
-        await farewell(database, node_id)
+        await leave_cluster(database, node_id)
     log.get_logger().info(log.NODE_LEFT, node=name, node_id=node_id)
 
 
-def tell_starts(batch: Sequence[Held]) -> None:
+def log_starts(batch: Sequence[HeldRun]) -> None:
     for held in batch:
-        definition = None if isinstance(held, Broken) else held.definition
+        definition = None if isinstance(held, UnrunnableClaim) else held.definition
         log.get_logger().info(
             log.JOB_STARTED,
             job_id=str(held.uid),
@@ -357,14 +357,14 @@ def tell_starts(batch: Sequence[Held]) -> None:
         )
 
 
-async def farewell(database: Database, node_id: int) -> None:
+async def leave_cluster(database: Database, node_id: int) -> None:
     try:
         await nodes.leave(database, node_id)
     except StoreUnavailable as error:
         log.loop_failed("farewell", error)
 
 
-async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
+async def loop_forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
     """A loop with one guard: whatever a turn raises is told, and the loop goes on."""
     while True:
         try:
@@ -375,7 +375,7 @@ async def forever(name: str, turn: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(BACK_OFF)
 
 
-async def first_of(*events: asyncio.Event) -> None:
+async def wait_for_first(*events: asyncio.Event) -> None:
     async with asyncio.TaskGroup() as waits:
         waiting = [waits.create_task(event.wait()) for event in events]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

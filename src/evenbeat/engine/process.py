@@ -24,7 +24,7 @@ YOUNG_OBJECTS = 20_000
 Work = Callable[[asyncio.Event], Awaitable[None]]
 
 
-def run(work: Work) -> None:
+def run_until_signal(work: Work) -> None:
     """Do this work until a signal comes, which sets its event. The second one waits for nothing."""
     provider = traces.configure()
     gc.freeze()
@@ -33,13 +33,13 @@ def run(work: Work) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             code = 1
             try:
-                runner.run(heed_signals(work))
+                runner.run(stop_on_signals(work))
                 code = 0
             except asyncio.CancelledError:
                 code = INTERRUPTED
                 raise
             finally:
-                leave_by_force(code, after=LAST_WAIT)
+                exit_by_force(code, after=LAST_WAIT)
     except asyncio.CancelledError:
         sys.exit(INTERRUPTED)
     except BaseExceptionGroup as group:
@@ -52,14 +52,14 @@ def run(work: Work) -> None:
             provider.shutdown()
 
 
-async def heed_signals(work: Work) -> None:
+async def stop_on_signals(work: Work) -> None:
     stopping = asyncio.Event()
-    with signals(stopping):
+    with handle_signals(stopping):
         await work(stopping)
 
 
 @contextlib.contextmanager
-def signals(stopping: asyncio.Event) -> Generator[None]:
+def handle_signals(stopping: asyncio.Event) -> Generator[None]:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def stop() -> None:
@@ -85,7 +85,7 @@ def stop_signals() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([] if ignores_the_terminal else [signal.SIGHUP])]
 
 
-def leave_by_force(code: int, *, after: float) -> None:
+def exit_by_force(code: int, *, after: float) -> None:
     """End the process soon, even if the loop waits for a handler that will not end."""
 
     def leave() -> None:
@@ -103,7 +103,7 @@ def first_leaf(group: BaseExceptionGroup[EvenbeatError]) -> EvenbeatError:
     return first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-class Aside:
+class BackgroundWork:
     """Work beside the caller's own: begun until it is ready, and ended when it is told to."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from evenbeat.handlers.echo import Echo
 from evenbeat.handlers.function import Function
 from evenbeat.handlers.http.addresses import Addresses
 from evenbeat.handlers.http.handler import Http
-from evenbeat.handlers.http.outbound import Outbound
+from evenbeat.handlers.http.outbound import OutboundClient
 from evenbeat.handlers.program.handler import Program
 from evenbeat.handlers.sql_function import SqlFunction
 
@@ -23,7 +23,7 @@ def built_in(settings: Settings, functions: Function, sql_functions: SqlFunction
     addresses = Addresses.of_settings(
         settings.allowed_networks, allows_private=settings.allow_private_networks
     )
-    served: list[Handler] = [Echo(), Http(Outbound(addresses))]
+    served: list[Handler] = [Echo(), Http(OutboundClient(addresses))]
     programs = Program(settings.stop_grace)
     if settings.programs == "on":
         served.append(programs)

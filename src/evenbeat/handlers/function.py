@@ -12,7 +12,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
 from evenbeat.core.runs.secrets import check_references, holds_reference
-from evenbeat.handlers.typed_payloads import shape_of
+from evenbeat.handlers.typed_payloads import find_payload_type
 
 CONTEXT = "context"
 OUTCOMES = get_args(Outcome)
@@ -77,7 +77,7 @@ class Function:
         return await call(partial(function, **filled, **extra), context)
 
 
-class Called:
+class FunctionHandler:
     """A kind of its own, made of one function. It takes the payload, the context, or both: a
     parameter named `context` is the context, and any other is the payload, of whatever type it
     says."""
@@ -88,7 +88,7 @@ class Called:
         self._function = function
         self._takes_context = takes_context(function)
         self._payload_name = payload_parameter(function)
-        self._shape = shape_of(function, self._payload_name)
+        self._shape = find_payload_type(function, self._payload_name)
 
     @property
     def kind(self) -> str:

@@ -19,16 +19,16 @@ from evenbeat.core.errors import InvalidInput, NotPermitted, StoreUnavailable
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.runs.outcome_checks import accept_result, storable
+from evenbeat.core.runs.outcome_checks import check_result, make_storable
 from evenbeat.core.runs.run_log import Level
 from evenbeat.core.runs.secrets import Secrets, check_references
 from evenbeat.core.runs.settle import Recorded, settle
 from evenbeat.observe import failpoint, log
-from evenbeat.store.database.clock import Watch
+from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import sql_function_checks
 from evenbeat.store.runs import sql_functions
-from evenbeat.store.runs.completions import Settled
+from evenbeat.store.runs.completions import SettledRun
 from evenbeat.store.runs.sql_login import SqlLogin
 
 FIELDS = ("function", "arguments")
@@ -52,7 +52,7 @@ class SqlFunction:
         self.most_at_once: int | None = None
         self._database: Database | None = None
         self._login: SqlLogin | None = None
-        self._watch: Watch | None = None
+        self._watch: DatabaseClock | None = None
 
     async def serve(self, database: Database, settings: Settings) -> None:
         """Make ready to run functions of this database. Raises NotPermitted if that cannot be."""
@@ -71,7 +71,7 @@ class SqlFunction:
         self.most_at_once = settings.sql_connections
         # Hardly ever waited for: but jobs of groups are claimed by the node's places alone.
         self._connections = asyncio.Semaphore(settings.sql_connections)
-        self._database, self._login, self._watch = database, login, Watch(database)
+        self._database, self._login, self._watch = database, login, DatabaseClock(database)
 
     def check(self, payload: Any) -> None:
         """Whether there is such a function, only its database knows."""
@@ -93,18 +93,18 @@ class SqlFunction:
         if self._database is None or self._login is None or self._watch is None:
             raise RuntimeError("this node has no login for SQL functions")
         async with self._connections:
-            return await Call(self._database, self._login, self._watch, context).run()
+            return await SqlFunctionCall(self._database, self._login, self._watch, context).run()
 
 
 def is_name(text: str) -> bool:
     return len(text) <= LONGEST_NAME and NAME.fullmatch(text) is not None
 
 
-class Call:
+class SqlFunctionCall:
     """One call: the transaction, what came of it, and the doubt in between."""
 
     def __init__(
-        self, database: Database, login: SqlLogin, watch: Watch, context: RunContext
+        self, database: Database, login: SqlLogin, watch: DatabaseClock, context: RunContext
     ) -> None:
         self._database = database
         self._login = login
@@ -133,7 +133,7 @@ class Call:
         timeout = max(context.claimed.definition.policy.timeout // MILLISECOND, 1)
         limits = {"statement_timeout": f"{timeout}ms"}
         async with self._login.transaction(limits, self._hear) as session:
-            answer = await sql_functions.call(session, payload["function"], arguments)
+            answer = await sql_functions.call_function(session, payload["function"], arguments)
             outcome = outcome_of(answer, context.used_secrets)
             # Whoever sees the end of the run, which comes with the commit, sees what it said. But
             # the transaction is open, and others may wait for its locks.
@@ -142,9 +142,9 @@ class Call:
                     await context.write_log()
             now = await self._watch.now()
             duration = timedelta(seconds=time.monotonic() - self._began)
-            settled = Settled(context.claimed, settle(context.claimed, outcome, now), duration)
+            settled = SettledRun(context.claimed, settle(context.claimed, outcome, now), duration)
             failpoint.reach("before_settle")
-            group_ids = await sql_functions.settle(session, settled)
+            group_ids = await sql_functions.settle_run(session, settled)
             failpoint.reach("settled")
             self._recorded = Recorded(outcome, settled.verdict, now, duration, group_ids)
 
@@ -157,10 +157,10 @@ class Call:
         if self._recorded is None:
             return False
         recorded = self._recorded
-        settled = Settled(self._context.claimed, recorded.verdict, recorded.duration)
+        settled = SettledRun(self._context.claimed, recorded.verdict, recorded.duration)
         while True:
             try:
-                return await sql_functions.is_written(self._database, settled)
+                return await sql_functions.is_end_written(self._database, settled)
             except StoreUnavailable as error:
                 log.loop_failed("sql_function", error)
                 await asyncio.sleep(ASK_AGAIN)
@@ -174,7 +174,7 @@ def outcome_of(answer: bytes | None, secrets: Secrets | None) -> Outcome:
         result: Any = orjson.loads(answer)
     except orjson.JSONDecodeError as error:
         raise InvalidInput("result", f"cannot be kept: {error}") from None
-    result = accept_result(result, secrets)
+    result = check_result(result, secrets)
     if not isinstance(result, dict):
         return Done(result=result)
     told = cast("dict[str, Any]", result)
@@ -183,7 +183,7 @@ def outcome_of(answer: bytes | None, secrets: Secrets | None) -> Outcome:
     message = told.get("message")
     text = message if isinstance(message, str) and message else "the function says success: false"
     # What it did is committed: once more would be twice.
-    return Failed(storable(text), error_type="success: false", is_final=True, result=told)
+    return Failed(make_storable(text), error_type="success: false", is_final=True, result=told)
 
 
 def failure_of(error: StoreUnavailable | asyncpg.PostgresError) -> Failed:

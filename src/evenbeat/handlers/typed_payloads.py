@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from evenbeat.core.errors import FieldError, InvalidInput
 
 
-class Shape:
+class PayloadType:
     """What the payload of a kind must be like."""
 
     def __init__(self, kind: Any) -> None:
@@ -30,7 +30,7 @@ class Shape:
         raise InvalidInput(first.field, first.message, more=more)
 
 
-def shape_of(function: Callable[..., Any], parameter: str | None) -> Shape | None:
+def find_payload_type(function: Callable[..., Any], parameter: str | None) -> PayloadType | None:
     """The shape that the annotation of this parameter asks for, if it names such a type.
 
     A name that is there for type checkers alone asks for nothing.
@@ -41,7 +41,7 @@ def shape_of(function: Callable[..., Any], parameter: str | None) -> Shape | Non
         kind = inspect.signature(function, eval_str=True).parameters[parameter].annotation
     except NameError:
         return None
-    return Shape(kind) if isinstance(kind, type) and is_typed(kind) else None
+    return PayloadType(kind) if isinstance(kind, type) and is_typed(kind) else None
 
 
 def is_typed(kind: Any) -> bool:

@@ -12,7 +12,7 @@ from evenbeat.core.jobs.definition import ScheduleOptions, define
 from evenbeat.core.jobs.model import DECLARED_IN, Definition
 from evenbeat.core.time.schedules import Schedule
 from evenbeat.handlers import built_in
-from evenbeat.handlers.function import Called, Function, name_of
+from evenbeat.handlers.function import Function, FunctionHandler, name_of
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.handlers.typed_payloads import as_json
 
@@ -36,7 +36,7 @@ class UserCode:
         """Make a function the handler of a kind: `@eb.handler("report")`."""
 
         def register(function: Code) -> Code:
-            self.registry.add(Called(kind, function))
+            self.registry.add(FunctionHandler(kind, function))
             self._know(function, kind)
             return function
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from evenbeat.core.balance.record import BalanceFigures
+from evenbeat.core.balance.plan_records import BalanceFigures
 from evenbeat.core.jobs.model import State
-from evenbeat.core.ops.figures import DatabaseFigures, Figures, Lag, RunTotals
+from evenbeat.core.ops.figures import ClusterFigures, DatabaseFigures, RunTotals, ScheduleLag
 
 Label = Callable[[str], str]
 Values = Mapping[tuple[str, ...], float]
@@ -88,7 +88,7 @@ def without_database() -> Iterator[Metric]:
     yield UP.of(0)
 
 
-def gauges_of(lag: Lag, figures: Figures | None, label: Label) -> Iterator[Metric]:
+def gauges_of(lag: ScheduleLag, figures: ClusterFigures | None, label: Label) -> Iterator[Metric]:
     """Everything there is to show; `label` keeps the number of kinds bounded."""
     yield UP.of(1)
     yield NODES_ALIVE.of(lag.live_nodes)
@@ -106,7 +106,7 @@ def gauges_of(lag: Lag, figures: Figures | None, label: Label) -> Iterator[Metri
     yield from database_gauges(figures.database)
 
 
-def depth(figures: Figures, label: Label) -> Values:
+def depth(figures: ClusterFigures, label: Label) -> Values:
     found: Counter[tuple[str, ...]] = Counter()
     for lane in figures.lanes:
         found[label(lane.kind), "due" if lane.is_served else "unserved"] += lane.due

@@ -107,10 +107,12 @@ def configure(settings: Settings) -> None:
         cache_logger_on_first_use=False,
     )
     # Their warnings are worth a line of ours.
-    logging.basicConfig(handlers=[Libraries()], level=max(level, logging.WARNING), force=True)
+    logging.basicConfig(
+        handlers=[LibraryLogHandler()], level=max(level, logging.WARNING), force=True
+    )
 
 
-class Libraries(logging.Handler):
+class LibraryLogHandler(logging.Handler):
     """Makes lines of ours of what libraries say through logging."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -135,7 +137,7 @@ def loop_failed(loop: str, error: Exception, *, with_trace: bool = False) -> Non
     get_logger().warning(LOOP_FAILED, loop=loop, error=str(error), exc_info=with_trace)
 
 
-def seconds(length: timedelta | None) -> str | None:
+def format_seconds(length: timedelta | None) -> str | None:
     """A measured duration, as in `2.5s`: to the millisecond, and always in one unit."""
     return None if length is None else f"{round(length.total_seconds(), 3):.12g}s"
 

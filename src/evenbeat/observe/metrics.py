@@ -42,7 +42,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.kinds = Names(MOST_KINDS)
+        self.kinds = BoundedLabels(MOST_KINDS)
         registry = self.registry
         self.runs = Counter(
             "evenbeat_runs_total", "Runs that ended.", ["kind", "outcome"], registry=registry
@@ -94,7 +94,7 @@ class Metrics:
             buckets=REQUESTS,
             registry=registry,
         )
-        self.balancing = Balancing(registry)
+        self.balancing = BalancingMetrics(registry)
         for collector in (self.durations, self.waits, LoopFailures(), BuildInfo()):
             registry.register(collector)
         ProcessCollector(registry=registry)
@@ -116,10 +116,10 @@ class Metrics:
     def text(self, accept: str, more: Iterable[Metric] = ()) -> tuple[bytes, str]:
         """All of it, with `more`, as Prometheus or OpenMetrics wants it; and the content type."""
         encode, content_type = choose_encoder(accept)
-        return encode(Together(self.registry, more)), content_type
+        return encode(CombinedCollector(self.registry, more)), content_type
 
 
-class Balancing:
+class BalancingMetrics:
     """What this process placed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -140,7 +140,7 @@ class Balancing:
         self.placements.labels(sort).inc(count)
 
 
-class Names:
+class BoundedLabels:
     """Label values of bounded number: the first ones have their own, all later ones are other."""
 
     def __init__(self, most: int) -> None:
@@ -214,7 +214,7 @@ class BuildInfo(Collector):
         yield family
 
 
-class Together(Collector):
+class CombinedCollector(Collector):
     """A registry, and what was looked up for this one answer."""
 
     def __init__(self, registry: CollectorRegistry, more: Iterable[Metric]) -> None:

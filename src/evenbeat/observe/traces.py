@@ -70,7 +70,7 @@ def is_on() -> bool:
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
-def sends(add: Sender[Owner, More]) -> Sender[Owner, More]:
+def trace_sending(add: Sender[Owner, More]) -> Sender[Owner, More]:
     """Makes adding a job a span, within the span of whoever adds it."""
 
     @wraps(add)
@@ -79,7 +79,7 @@ def sends(add: Sender[Owner, More]) -> Sender[Owner, More]:
     ) -> Job:
         if not is_on():
             return await add(owner, definition, *rest, **more)
-        given = named("send", definition.kind)
+        given = messaging_attributes("send", definition.kind)
         with tracer().start_as_current_span(
             f"send {definition.kind}", kind=SpanKind.PRODUCER, attributes=given
         ) as span:
@@ -90,7 +90,7 @@ def sends(add: Sender[Owner, More]) -> Sender[Owner, More]:
     return traced
 
 
-class Run:
+class RunSpan:
     """The span of a run under way."""
 
     def __init__(self, span: Span) -> None:
@@ -107,13 +107,13 @@ class Run:
 
 
 @contextlib.contextmanager
-def processing(claimed: Claimed) -> Generator[Run]:
+def run_span(claimed: Claimed) -> Generator[RunSpan]:
     """A run as a span; whatever the handler traces lies within it.
 
     It begins a trace of its own: a job runs a thousand times for once that it was added.
     """
     run, kind = claimed.run, claimed.definition.kind
-    given: dict[str, Any] = named("process", kind) | {
+    given: dict[str, Any] = messaging_attributes("process", kind) | {
         "messaging.message.id": str(claimed.uid),
         "evenbeat.run.number": run.number,
         "evenbeat.run.attempt": run.attempt,
@@ -124,10 +124,10 @@ def processing(claimed: Claimed) -> Generator[Run]:
     with tracer().start_as_current_span(
         f"process {kind}", context=Context(), kind=SpanKind.CONSUMER, attributes=given
     ) as span:
-        yield Run(span)
+        yield RunSpan(span)
 
 
-def named(operation: str, kind: str) -> dict[str, Any]:
+def messaging_attributes(operation: str, kind: str) -> dict[str, Any]:
     """The attributes that every messaging system gives its spans."""
     return {
         "messaging.system": "evenbeat",

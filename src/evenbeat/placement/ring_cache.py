@@ -6,15 +6,15 @@ from datetime import datetime
 import numpy as np
 
 from evenbeat.core.balance.model import SLOT_S, seconds_of
-from evenbeat.core.balance.ring import LoadRing, Rows
-from evenbeat.core.balance.score import measure
+from evenbeat.core.balance.ring import IntervalArrays, LoadRing
+from evenbeat.core.balance.score import measure_score
 from evenbeat.observe import log
 from evenbeat.store.balance import load_map
-from evenbeat.store.balance.load_map import Changes, Counted, Plain
+from evenbeat.store.balance.load_map import IntervalCounts, LoadChanges, LoadMap
 from evenbeat.store.database.pool import Session
 
 
-class KeptRing:
+class RingCache:
     """Equal to the rows of the map up to the change it has seen; one user at a time."""
 
     def __init__(self) -> None:
@@ -25,37 +25,37 @@ class KeptRing:
         """Trust it no more: what was put on it may not have been written."""
         self._ring = None
 
-    def has_seen(self, seq: int | None) -> None:
+    def mark_seen(self, seq: int | None) -> None:
         self.seen = max(self.seen, seq or 0)
 
     async def load(self, session: Session, now: datetime) -> None:
         """Have a ring for this slot; to be called before the lock is taken, since it takes long."""
-        if self._ring is not None and self._ring.start_s == start_of(now):
+        if self._ring is not None and self._ring.start_s == ring_start(now):
             return
-        counted = await load_map.counted(session)
+        counted = await load_map.read_load_map(session)
         # Half a second for a million jobs, in which others have their turn.
-        self._ring = await asyncio.to_thread(built, counted, now)
+        self._ring = await asyncio.to_thread(build_ring, counted, now)
         self.seen = counted.seq
         log.get_logger().info(
             log.MAP_REBUILT,
             job_count=self._ring.job_count,
-            distribution_score=round(measure(self._ring).score, 3),
+            distribution_score=round(measure_score(self._ring).score, 3),
         )
 
-    async def read_anew(self, session: Session, now: datetime) -> LoadRing:
+    async def reload(self, session: Session, now: datetime) -> LoadRing:
         self.drop()
         await self.load(session, now)
         assert self._ring is not None  # noqa: S101 - just loaded
         return self._ring
 
-    def caught_up(self, changes: Changes, now: datetime) -> LoadRing | None:
+    def apply_changes(self, changes: LoadChanges, now: datetime) -> LoadRing | None:
         """The ring with all that has changed since; None: it has to be read anew."""
         ring = self._ring
-        if ring is None or ring.start_s != start_of(now) or changes is None:
+        if ring is None or ring.start_s != ring_start(now) or changes is None:
             return None
         for change in changes:
             load = change.footprint.load(ring.start_s)
-            if change.has_come:
+            if change.is_added:
                 ring.add(load)
             else:
                 ring.remove(load)
@@ -63,20 +63,20 @@ class KeptRing:
         return ring
 
 
-def start_of(now: datetime) -> int:
+def ring_start(now: datetime) -> int:
     return seconds_of(now) // SLOT_S * SLOT_S
 
 
-def built(counted: Counted, now: datetime) -> LoadRing:
+def build_ring(counted: LoadMap, now: datetime) -> LoadRing:
     ring = LoadRing(now)
-    ring.add_rows(rows_of(counted.plain))
-    for footprint, count in counted.apart:
+    ring.add_intervals(to_interval_arrays(counted.plain))
+    for footprint, count in counted.other_footprints:
         load = footprint.load(ring.start_s)
         for _ in range(count):
             ring.add(load)
     return ring
 
 
-def rows_of(plain: Plain) -> Rows:
+def to_interval_arrays(plain: IntervalCounts) -> IntervalArrays:
     columns = (plain.interval_s, plain.phase_s, plain.cost_s, plain.count)
-    return Rows(*(np.array(column, np.int64) for column in columns))
+    return IntervalArrays(*(np.array(column, np.int64) for column in columns))

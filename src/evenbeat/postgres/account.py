@@ -20,7 +20,7 @@ SERVICE_USERS = ("evenbeat", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class OsAccount:
     """One way to run PostgreSQL's programs; `uid` and `gid` own the files they make."""
 
     uid: int
@@ -66,7 +66,7 @@ class Account:
         return [*self.wrapper, *map(str, command)]
 
 
-def account_for_data(data: Path) -> Account:
+def account_for_data(data: Path) -> OsAccount:
     """The account that made this data directory is the one that can go on with it."""
     owner = data.stat()
     if os.geteuid() != ROOT:
@@ -78,7 +78,7 @@ def account_for_data(data: Path) -> Account:
             )
         return _plain()
     if owner.st_uid != ROOT:
-        return Account(owner.st_uid, owner.st_gid, _name(owner.st_uid), switches=True)
+        return OsAccount(owner.st_uid, owner.st_gid, _name(owner.st_uid), switches=True)
     account = _namespace()
     if account is None or not account.can_enter(data):
         raise PostgresFailed(
@@ -89,7 +89,7 @@ def account_for_data(data: Path) -> Account:
     return account
 
 
-def account_for_new_data(directory: Path) -> Account:
+def account_for_new_data(directory: Path) -> OsAccount:
     """Who shall own a data directory that is to be made below `directory`."""
     if os.geteuid() != ROOT:
         _demand_passwd_entry()
@@ -100,15 +100,15 @@ def account_for_new_data(directory: Path) -> Account:
     namespace = _namespace()
     if namespace is not None and namespace.can_enter(directory):
         return namespace
-    user = service or Account(STRANGER, STRANGER, "any other user", switches=True)
+    user = service or OsAccount(STRANGER, STRANGER, "any other user", switches=True)
     raise PostgresFailed(
         f"PostgreSQL refuses to run as root, and {_closed_part(directory, user)} cannot be entered "
         f"by {user.name}: set EVENBEAT_DATA_DIR to a directory elsewhere, such as /var/lib/evenbeat"
     )
 
 
-def _plain() -> Account:
-    return Account(os.geteuid(), os.getegid(), _name(os.geteuid()))
+def _plain() -> OsAccount:
+    return OsAccount(os.geteuid(), os.getegid(), _name(os.geteuid()))
 
 
 def _demand_passwd_entry() -> None:
@@ -122,17 +122,17 @@ def _demand_passwd_entry() -> None:
         ) from error
 
 
-def _service_user(directory: Path) -> Account | None:
+def _service_user(directory: Path) -> OsAccount | None:
     for name in SERVICE_USERS:
         with contextlib.suppress(KeyError):
             return _switching_to(pwd.getpwnam(name))
     # A user nobody could use in this directory is not worth making.
-    if not Account(STRANGER, STRANGER, "", switches=True).can_enter(directory):
+    if not OsAccount(STRANGER, STRANGER, "", switches=True).can_enter(directory):
         return None
     return _made_user(SERVICE_USERS[0])
 
 
-def _made_user(name: str) -> Account | None:
+def _made_user(name: str) -> OsAccount | None:
     # It fails where another starter was quicker: whether the user exists now is what counts.
     with contextlib.suppress(CommandError):
         commands.run(
@@ -143,11 +143,11 @@ def _made_user(name: str) -> Account | None:
     return None
 
 
-def _switching_to(entry: pwd.struct_passwd) -> Account:
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name, switches=True)
+def _switching_to(entry: pwd.struct_passwd) -> OsAccount:
+    return OsAccount(entry.pw_uid, entry.pw_gid, entry.pw_name, switches=True)
 
 
-def _namespace() -> Account | None:
+def _namespace() -> OsAccount | None:
     """Root under another name: files stay root's, PostgreSQL sees an ordinary user.
 
     Docker's default seccomp profile forbids it, which is why it is only the second choice.
@@ -157,7 +157,7 @@ def _namespace() -> Account | None:
         return None
     uid = _some_ordinary_uid()
     wrapper = (unshare, "--user", f"--map-user={uid}", f"--map-group={uid}", "--")
-    account = Account(ROOT, os.getegid(), "root", wrapper=wrapper)
+    account = OsAccount(ROOT, os.getegid(), "root", wrapper=wrapper)
     return account if account.can_run("/bin/sh", "-c", ":") else None
 
 
@@ -169,7 +169,7 @@ def _some_ordinary_uid() -> int:
     return STRANGER
 
 
-def _closed_part(directory: Path, account: Account) -> Path:
+def _closed_part(directory: Path, account: OsAccount) -> Path:
     """The topmost directory on the way that the account cannot enter."""
     way = [*reversed(directory.parents), directory]
     return next((part for part in way if not account.can_enter(part)), directory)

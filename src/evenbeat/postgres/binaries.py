@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evenbeat.core.errors import PostgresFailed
 from evenbeat.postgres import commands
-from evenbeat.postgres.account import Account
+from evenbeat.postgres.account import OsAccount
 from evenbeat.postgres.commands import CommandError
 
 OLDEST_MAJOR = 15
@@ -84,7 +84,7 @@ def find_program(name: str, bin_dir: Path | None) -> Path:
     )
 
 
-def usable_by(account: Account, binaries: Binaries, home: Path) -> Binaries:
+def usable_by(account: OsAccount, binaries: Binaries, home: Path) -> Binaries:
     """The same programs where the account can execute them: copied into `home` if need be."""
     if account.can_run(binaries.postgres, "--version"):
         return binaries

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from evenbeat.core.errors import PostgresFailed
-from evenbeat.postgres.account import Account
+from evenbeat.postgres.account import OsAccount
 from evenbeat.postgres.binaries import Binaries
 from evenbeat.postgres.commands import CommandError
 from evenbeat.postgres.home import INITDB_PREFIX, Home, write_private
@@ -29,7 +29,7 @@ def has_cluster(data: Path) -> bool:
     return False
 
 
-def make_cluster(home: Home, account: Account, binaries: Binaries, *, durable: bool) -> None:
+def make_cluster(home: Home, account: OsAccount, binaries: Binaries, *, durable: bool) -> None:
     """Run initdb beside the final place and move the result there in one step."""
     workshop = Path(tempfile.mkdtemp(prefix=INITDB_PREFIX, dir=home.path))
     try:

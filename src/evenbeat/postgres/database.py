@@ -13,7 +13,7 @@ from evenbeat.core.errors import PostgresFailed
 CONNECT_WITHIN = 30
 
 
-class Connection(Protocol):
+class AsyncpgConnection(Protocol):
     """What is used here of asyncpg's connection, which comes without types."""
 
     async def execute(self, query: str) -> str: ...
@@ -21,7 +21,7 @@ class Connection(Protocol):
 
 
 _connect = cast(
-    "Callable[..., Awaitable[Connection]]",
+    "Callable[..., Awaitable[AsyncpgConnection]]",
     asyncpg.connect,  # pyright: ignore[reportUnknownMemberType]
 )
 
@@ -82,7 +82,7 @@ async def _run(url: str, statement: str) -> None:
         await connection.close()
 
 
-async def _connect_when_possible(url: str) -> Connection:
+async def _connect_when_possible(url: str) -> AsyncpgConnection:
     deadline = time.monotonic() + CONNECT_WITHIN
     while True:
         try:

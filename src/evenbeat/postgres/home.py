@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenbeat.core.errors import PostgresFailed
-from evenbeat.postgres.account import ROOT, Account, account_for_new_data
+from evenbeat.postgres.account import ROOT, OsAccount, account_for_new_data
 from evenbeat.postgres.binaries import COPY_PREFIX
 
 INITDB_PREFIX = ".evenbeat-initdb-"
@@ -80,7 +80,7 @@ class Home:
             return
         self._make_as_root(account_for_new_data(self.path.parent))
 
-    def _make_as_root(self, account: Account) -> None:
+    def _make_as_root(self, account: OsAccount) -> None:
         # Root keeps the directory and its log: whoever gets hold of PostgreSQL's account must
         # not be able to put symlinks where root writes. The account may pass through, no more.
         prepared = Path(tempfile.mkdtemp(prefix=".evenbeat-", dir=self.path.parent))
@@ -111,7 +111,7 @@ class Home:
             ) from error
 
 
-def make_private_directory(path: Path, account: Account) -> None:
+def make_private_directory(path: Path, account: OsAccount) -> None:
     """A directory for this account alone; one that somebody else made is refused."""
     try:
         path.mkdir(mode=0o700)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evenbeat.core.errors import PostgresFailed
 from evenbeat.observe import log
-from evenbeat.postgres.account import Account, account_for_data, account_for_new_data
+from evenbeat.postgres.account import OsAccount, account_for_data, account_for_new_data
 from evenbeat.postgres.binaries import choose_binaries, usable_by
 from evenbeat.postgres.cluster import has_cluster, make_cluster
 from evenbeat.postgres.home import Home, make_private_directory
@@ -71,7 +71,7 @@ class Launch:
             raise StillStarting(self._still_starting())
         return postmaster.running() is not None
 
-    def _try_to_start(self, account: Account, postgres: Path) -> bool:
+    def _try_to_start(self, account: OsAccount, postgres: Path) -> bool:
         """False if processes of an earlier server are in the way."""
         postmaster = Postmaster(self.home.data)
         with open_log(self.home.log) as output:
@@ -115,7 +115,7 @@ class Launch:
         stale = PidFile.read(self.home.data)
         return {} if stale is None else {"PG_GRANDPARENT_PID": str(stale.pid)}
 
-    def _clear_the_way(self, account: Account) -> None:
+    def _clear_the_way(self, account: OsAccount) -> None:
         self._remove_garbled_pid_file()
         socket_dir = self.home.socket_dir(account.uid)
         make_private_directory(socket_dir, account)

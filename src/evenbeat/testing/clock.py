@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Run
-from evenbeat.core.time.schedules.clockwork.instants import check_instant
+from evenbeat.core.time.schedules.base.instants import check_instant
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 from evenbeat.testing.inline import MOST_RUNS, InlineNode
@@ -46,5 +46,5 @@ class Clock:
 
     async def set_to(self, instant: datetime) -> None:
         """Leap there and run nothing: as if nobody had been there in between."""
-        await clocks.set_to(self._database, instant)
+        await clocks.set_test_clock(self._database, instant)
         self._now = instant

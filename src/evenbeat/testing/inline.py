@@ -7,17 +7,17 @@ from datetime import timedelta
 from evenbeat.app import Evenbeat
 from evenbeat.core.jobs.model import Run
 from evenbeat.core.runs.outcome import Failed
-from evenbeat.engine.jobs.group_gate import Usher
-from evenbeat.engine.runs.active_run import Underway
-from evenbeat.engine.runs.handler_services import NodeToolbox
-from evenbeat.engine.runs.recorder import Ended, Recorder
-from evenbeat.engine.runs.run_log_writer import Scribe
+from evenbeat.engine.jobs.group_gate import GroupGate
+from evenbeat.engine.runs.active_run import ActiveRun
+from evenbeat.engine.runs.handler_services import NodeServices
+from evenbeat.engine.runs.recorder import EndedRun, Recorder
+from evenbeat.engine.runs.run_log_writer import RunLogWriter
 from evenbeat.observe.metrics import Metrics
 from evenbeat.store.jobs import groups
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases, runs
-from evenbeat.store.runs.leases import Broken, Held
+from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 NAME = "inline"
 # Renewed before every use. Long, for those who step through their handler with a debugger.
@@ -33,10 +33,10 @@ class InlineNode:
         self._app = app
         self._database = app.database
         self._recorder = Recorder(self._database, lambda: None, Metrics())
-        self._usher = Usher(self._database)
-        self._definitions = Definitions()
-        scribe = Scribe(self._database)
-        self._toolbox = NodeToolbox(app.settings.secrets_dir, MOST_RUNS, scribe)
+        self._usher = GroupGate(self._database)
+        self._definitions = DefinitionCache()
+        scribe = RunLogWriter(self._database)
+        self._toolbox = NodeServices(app.settings.secrets_dir, MOST_RUNS, scribe)
         self._node_id: int | None = None
 
     async def run_due(self) -> list[Run]:
@@ -53,7 +53,7 @@ class InlineNode:
     async def next_in(self, horizon: timedelta) -> timedelta | None:
         """How long until something is due, or may come into its group, within this time."""
         lanes = await self._lanes()
-        coming = await leases.next_due(self._database, lanes, horizon=horizon)
+        coming = await leases.find_next_due(self._database, lanes, horizon=horizon)
         let_in = await groups.next_ready_in(self._database)
         waits = [*coming.waits(), *([] if let_in is None else [let_in])]
         return min((wait for wait in waits if wait <= horizon), default=None)
@@ -63,7 +63,7 @@ class InlineNode:
             await nodes.leave(self._database, self._node_id)
             self._node_id = None
 
-    async def _claim(self) -> list[Held]:
+    async def _claim(self) -> list[HeldRun]:
         """One of each lane at most, those in groups where there is no other, in turn."""
         node_id = await self._joined()
         places = dict.fromkeys(await self._lanes(), 1)
@@ -84,26 +84,26 @@ class InlineNode:
         if self._node_id is None or not await nodes.renew(self._database, self._node_id, LEASE):
             settings, served = self._app.settings, self._app.registry.served
             await nodes.open_lanes(self._database, served)
-            self._node_id = await nodes.join(
+            self._node_id = await nodes.join_node(
                 self._database, NAME, kinds=served, labels=settings.labels, lease_duration=LEASE
             )
         return self._node_id
 
     async def _lanes(self) -> list[int]:
         served, labels = self._app.registry.served, self._app.settings.labels
-        lanes = await nodes.lanes(self._database)
+        lanes = await nodes.list_lanes(self._database)
         return [lane.id for lane in lanes if lane.is_served_by(served, labels)]
 
-    async def _run(self, held: Held) -> Run:
+    async def _run(self, held: HeldRun) -> Run:
         ended = await self._ended(held)
         await self._recorder.write([ended])
-        return await runs.by_id(self._database, held.run.id)
+        return await runs.find_run(self._database, held.run.id)
 
-    async def _ended(self, held: Held) -> Ended:
-        if isinstance(held, Broken):
-            return Ended(held, Failed(held.error), None)
-        end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        run = Underway(
+    async def _ended(self, held: HeldRun) -> EndedRun:
+        if isinstance(held, UnrunnableClaim):
+            return EndedRun(held, Failed(held.error), None)
+        end: asyncio.Future[EndedRun] = asyncio.get_running_loop().create_future()
+        run = ActiveRun(
             held,
             grace=self._app.settings.stop_grace,
             toolbox=self._toolbox,

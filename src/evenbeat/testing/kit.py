@@ -11,7 +11,7 @@ from evenbeat.config import load
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.model import Job, Run
 from evenbeat.store.database import clock as clocks
-from evenbeat.sync import Portal, Waiting
+from evenbeat.sync import Portal, PortalPart
 from evenbeat.testing.clock import Clock
 from evenbeat.testing.inline import InlineNode
 
@@ -59,7 +59,7 @@ class Kit:
         with portal:
             try:
                 portal.call(self._begin)
-                yield Waiting(portal, lambda: self)
+                yield PortalPart(portal, lambda: self)
             finally:
                 portal.call(self._end)
 
@@ -138,7 +138,7 @@ class Kit:
 
     async def _begin(self) -> Self:
         await self.app.open()
-        await clocks.set_to(self.app.database, self._starts_at)
+        await clocks.set_test_clock(self.app.database, self._starts_at)
         self._node = InlineNode(self.app)
         self._clock = Clock(self.app.database, self._node, self._starts_at)
         await self.app.prepare()

@@ -13,7 +13,7 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.settle import Recorded
 from evenbeat.engine.runs import runner
-from evenbeat.engine.runs.handler_services import NodeToolbox
+from evenbeat.engine.runs.handler_services import NodeServices
 
 # None of a test's functions is told to stop.
 NO_LINGERING = 1
@@ -51,6 +51,6 @@ async def perform(
         plan_version=1,
         runs_so_far=0,
     )
-    toolbox = NodeToolbox(app.settings.secrets_dir, NO_LINGERING)
-    ended = await runner.run(claimed, RunContext(claimed, toolbox), app.registry)
+    toolbox = NodeServices(app.settings.secrets_dir, NO_LINGERING)
+    ended = await runner.run_handler(claimed, RunContext(claimed, toolbox), app.registry)
     return ended.outcome if isinstance(ended, Recorded) else ended

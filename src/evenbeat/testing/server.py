@@ -61,7 +61,7 @@ class TestServer:
         database = Database(url)
         await database.open()
         try:
-            await clock.install(database)
+            await clock.install_test_clock(database)
         finally:
             await database.close()
 

@@ -9,7 +9,7 @@ from evenbeat.core.ops.audit import Actor
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class ApiCaller:
     """Whoever asks: for what they may do, and for the record of what they did."""
 
     name: str

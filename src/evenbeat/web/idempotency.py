@@ -22,9 +22,9 @@ from evenbeat.core.errors import EvenbeatError, InvalidInput, StoreUnavailable
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import idempotency
-from evenbeat.store.ops.idempotency import Answer, Earlier, Ticket
-from evenbeat.web.auth import signed_in
-from evenbeat.web.problems import problem
+from evenbeat.store.ops.idempotency import EarlierRequest, KeyedRequest, StoredResponse
+from evenbeat.web.auth import identify_caller
+from evenbeat.web.problems import problem_response
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
@@ -45,72 +45,78 @@ UNKNOWN = (
 )
 OTHER_REQUEST = "has been used for another request; every request needs a key of its own"
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+RouteHandler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Once(APIRoute):
+class IdempotentRoute(APIRoute):
     """A route whose POST may carry an Idempotency-Key: `APIRouter(route_class=Once)`.
 
     Not for answers with secrets in them, since answers are stored.
     """
 
-    def get_route_handler(self) -> Handler:
+    def get_route_handler(self) -> RouteHandler:
         handle = super().get_route_handler()
 
         async def handle_once(request: Request) -> Response:
             if request.method != "POST" or HEADER not in request.headers:
                 return await handle(request)
             database: Database = request.app.state.evenbeat.database
-            ticket = await ticket_of(request)
-            if await idempotency.reserve(database, ticket):
-                return await first(database, ticket, handle(request))
-            return again(request, ticket, await idempotency.find(database, ticket))
+            ticket = await make_ticket(request)
+            if await idempotency.reserve_key(database, ticket):
+                return await answer_first(database, ticket, handle(request))
+            return answer_again(
+                request, ticket, await idempotency.find_earlier_request(database, ticket)
+            )
 
         return handle_once
 
 
-async def ticket_of(request: Request) -> Ticket:
+async def make_ticket(request: Request) -> KeyedRequest:
     """Keys are a caller's own, and with another role one is another caller."""
-    person = await signed_in(request)
+    person = await identify_caller(request)
     known = KEY.fullmatch(request.headers[HEADER])
     if known is None:
         raise InvalidInput(HEADER, "must have 1 to 255 visible characters")
     path, query = request.scope["raw_path"], request.scope["query_string"]
     digest = hashlib.sha256(b"POST %b?%b\n" % (path, query) + await request.body())
     caller = f"{person.role} {person.name}"
-    return Ticket(caller, known["key"], digest.digest(), person.request_id)
+    return KeyedRequest(caller, known["key"], digest.digest(), person.request_id)
 
 
-async def first(database: Database, ticket: Ticket, working: Awaitable[Response]) -> Response:
+async def answer_first(
+    database: Database, ticket: KeyedRequest, working: Awaitable[Response]
+) -> Response:
     try:
         response = await working
     except REFUSALS as error:
         # When the database went away in the midst of it, nobody knows what it has done.
         if not isinstance(error, StoreUnavailable):
             with contextlib.suppress(StoreUnavailable):
-                await idempotency.release(database, ticket)
+                await idempotency.release_key(database, ticket)
         raise
     if response.status_code >= REFUSED:
-        await idempotency.release(database, ticket)
+        await idempotency.release_key(database, ticket)
         return response
     headers = {name: value for name, value in response.headers.items() if name not in FLEETING}
-    answer = Answer(response.status_code, bytes(response.body), headers)
+    answer = StoredResponse(response.status_code, bytes(response.body), headers)
     try:
-        await idempotency.store(database, ticket, answer)
+        await idempotency.store_response(database, ticket, answer)
     except StoreUnavailable as error:
         # It is done, and whoever asked is there to be told.
         log.get_logger().warning(log.ANSWER_NOT_KEPT, error=str(error))
     return response
 
 
-def again(request: Request, ticket: Ticket, earlier: Earlier | None) -> Response:
+def answer_again(
+    request: Request, ticket: KeyedRequest, earlier: EarlierRequest | None
+) -> Response:
     if earlier is not None and earlier.fingerprint != ticket.fingerprint:
         raise InvalidInput(HEADER, OTHER_REQUEST)
     if earlier is not None and earlier.answer is not None:
         answer = earlier.answer
         return Response(answer.body, answer.status, answer.headers | {REPLAYED: "true"})
     if earlier is None or earlier.age < LONGEST_WORK:
-        response = problem(request, 409, AT_WORK)
+        response = problem_response(request, 409, AT_WORK)
         response.headers["Retry-After"] = "1"
         return response
-    return problem(request, 409, UNKNOWN.format(request_id=earlier.request_id))
+    return problem_response(request, 409, UNKNOWN.format(request_id=earlier.request_id))

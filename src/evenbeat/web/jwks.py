@@ -32,7 +32,7 @@ RSA, EC = ("kty", "n", "e"), ("kty", "crv", "x", "y")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VerificationKey:
     """What a token may be signed with, and the one algorithm it is good for."""
 
     algorithm: str
@@ -46,12 +46,12 @@ class PublicKeys:
     def __init__(self, url: str, *, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._url = url
         self._elapsed = elapsed
-        self._keys: list[Key] = []
+        self._keys: list[VerificationKey] = []
         self._fetched_at = 0.0
         self._tried_at: float | None = None
         self._fetching = asyncio.Lock()
 
-    async def find(self, algorithm: str, kid: str | None) -> list[Key]:
+    async def find(self, algorithm: str, kid: str | None) -> list[VerificationKey]:
         """The keys of this algorithm and name; without a name, all of the algorithm."""
         found = self._known(algorithm, kid)
         is_fresh = self._elapsed() - self._fetched_at < FRESH
@@ -63,7 +63,7 @@ class PublicKeys:
                 await self._fetch()
         return self._known(algorithm, kid)
 
-    def _known(self, algorithm: str, kid: str | None) -> list[Key]:
+    def _known(self, algorithm: str, kid: str | None) -> list[VerificationKey]:
         if self._elapsed() - self._fetched_at > TRUSTED:
             return []
         return [key for key in self._keys if key.algorithm == algorithm and kid in (None, key.kid)]
@@ -112,7 +112,7 @@ def download(url: str) -> bytes:
     return data
 
 
-def read_keys(data: bytes) -> list[Key]:
+def read_keys(data: bytes) -> list[VerificationKey]:
     """Those that sign tokens by an algorithm we accept; a set without any is an error."""
     found: Any = orjson.loads(data)
     listed = cast("dict[str, Any]", found).get("keys") if isinstance(found, dict) else None
@@ -124,7 +124,7 @@ def read_keys(data: bytes) -> list[Key]:
     return keys
 
 
-def usable(listed: list[Any]) -> Iterator[Key]:
+def usable(listed: list[Any]) -> Iterator[VerificationKey]:
     for entry in listed:
         if not isinstance(entry, dict):
             continue
@@ -141,7 +141,7 @@ def usable(listed: list[Any]) -> Iterator[Key]:
         if algorithm == "RS256" and material.key_size < SHORTEST_RSA:
             continue
         kid = jwk.get("kid")
-        yield Key(algorithm, material, kid if isinstance(kid, str) else None)
+        yield VerificationKey(algorithm, material, kid if isinstance(kid, str) else None)
 
 
 def algorithm_of(jwk: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:

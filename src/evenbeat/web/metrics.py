@@ -21,13 +21,13 @@ router = APIRouter(tags=["probes"])
 @router.get("/metrics", dependencies=[needs(Role.VIEWER)], response_class=Response)
 async def metrics(app: App, request: Request) -> Response:
     """Metrics as Prometheus reads them, or as OpenMetrics where that is asked for."""
-    found, accept = await look(app), request.headers.get("accept", "")
+    found, accept = await read_database_gauges(app), request.headers.get("accept", "")
     # A hundred kinds take a tenth of a second, and nodes in this process must not wait for it.
     text, content_type = await asyncio.to_thread(app.metrics.text, accept, found)
     return Response(text, headers={"content-type": content_type})
 
 
-async def look(app: Evenbeat) -> list[Metric]:
+async def read_database_gauges(app: Evenbeat) -> list[Metric]:
     try:
         async with asyncio.timeout(PATIENCE):
             lag, figures = await app.lag(), await app.figures()

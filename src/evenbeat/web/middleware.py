@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evenbeat.observe import log
-from evenbeat.web.conditional import is_known
+from evenbeat.web.etags import is_etag_known
 from evenbeat.web.rate_limits import Allowance
 
 REQUEST_ID = "X-Request-ID"
@@ -41,7 +41,7 @@ SAFE_RAW = {name.lower().encode(): value.encode() for name, value in SAFE.items(
 REQUEST_ID_RAW = REQUEST_ID.lower().encode()
 
 
-class Envelope:
+class ResponseMiddleware:
     """The outermost of ours: whatever is logged below carries the request's id."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -57,10 +57,10 @@ class Envelope:
         # Whatever can be got can be asked for its head; the server leaves out the body.
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            await self._app(inner, receive, Reply(scope, send))
+            await self._app(inner, receive, ResponseSender(scope, send))
 
 
-class Reply:
+class ResponseSender:
     """Sends an answer on, with what belongs around it."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
@@ -98,7 +98,7 @@ class Reply:
         is_asked = self._scope["method"] in ("GET", "HEAD") and status == 200
         tag = headers.get("etag")
         wanted = Headers(scope=self._scope).get("if-none-match")
-        return is_asked and tag is not None and wanted is not None and is_known(tag, wanted)
+        return is_asked and tag is not None and wanted is not None and is_etag_known(tag, wanted)
 
     def _log(self, status: int) -> None:
         # Without the query: there may be secrets in it.

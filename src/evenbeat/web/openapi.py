@@ -11,8 +11,8 @@ from typing import Any, cast
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from evenbeat.web.auth import Rule, rule_of
-from evenbeat.web.idempotency import HEADER, Once
+from evenbeat.web.auth import AccessRule, find_access_rule
+from evenbeat.web.idempotency import HEADER, IdempotentRoute
 
 SCHEME = "token"
 PROBLEM = {
@@ -107,11 +107,11 @@ def complete(document: dict[str, Any], site: FastAPI) -> None:
 
 
 def describe(operation: dict[str, Any], method: str, path: str, route: Any) -> None:
-    rule = rule_of(route.dependant)
+    rule = find_access_rule(route.dependant)
     if rule is not None:
         operation["x-role"] = rule.role.value if rule.role else "open"
         operation["security"] = [{SCHEME: []}] if rule.role else []
-    if method == "POST" and isinstance(route.original_route, Once):
+    if method == "POST" and isinstance(route.original_route, IdempotentRoute):
         operation.setdefault("parameters", []).append(KEY_PARAMETER)
     responses: dict[str, Any] = operation["responses"]
     refusal: int = getattr(route.original_route, "refusal", REFUSAL)
@@ -128,7 +128,7 @@ def describe(operation: dict[str, Any], method: str, path: str, route: Any) -> N
 
 
 def statuses(
-    operation: dict[str, Any], path: str, rule: Rule | None, refusal: int
+    operation: dict[str, Any], path: str, rule: AccessRule | None, refusal: int
 ) -> Iterator[int]:
     if rule is None or rule.role is None:
         return

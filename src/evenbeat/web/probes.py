@@ -7,20 +7,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.balance.record import BalanceFigures
+from evenbeat.core.balance.plan_records import BalanceFigures
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.core.ops.figures import Lag
+from evenbeat.core.ops.figures import ScheduleLag
 from evenbeat.web.auth import open_to_all
 
 router = APIRouter(tags=["probes"], dependencies=[open_to_all()])
 
 
 # Though nothing is waited for: FastAPI calls a plain function in a thread, for 150 µs a request.
-async def the_app(request: Request) -> Evenbeat:
+async def find_request_app(request: Request) -> Evenbeat:
     return request.app.state.evenbeat
 
 
-App = Annotated[Evenbeat, Depends(the_app)]
+App = Annotated[Evenbeat, Depends(find_request_app)]
 
 
 @router.get("/livez")
@@ -49,7 +49,7 @@ async def run_checks(app: Evenbeat) -> tuple[dict[str, str], dict[str, Any]]:
     except StoreUnavailable as error:
         return {"database": str(error), "schema": "unknown", "schedule": "unknown"}, {}
     schedule = check_schedule(lag, app.settings.ready_lag)
-    figures = as_object(lag) | evenness(balance, app.settings.score_threshold)
+    figures = lag_as_object(lag) | evenness(balance, app.settings.score_threshold)
     return {"database": "ok", "schema": "ok", "schedule": schedule}, figures
 
 
@@ -57,7 +57,7 @@ def are_passed(checks: Mapping[str, str]) -> bool:
     return all(check == "ok" for check in checks.values())
 
 
-def check_schedule(lag: Lag, most: timedelta) -> str:
+def check_schedule(lag: ScheduleLag, most: timedelta) -> str:
     """Late are jobs that somebody could run. What waits for a kind of node would wait for ever."""
     if lag.schedule <= most:
         return "ok"
@@ -69,7 +69,7 @@ def in_seconds(duration: timedelta) -> str:
     return f"{duration.total_seconds():g} s"
 
 
-def as_object(lag: Lag) -> dict[str, Any]:
+def lag_as_object(lag: ScheduleLag) -> dict[str, Any]:
     return {
         "lag_seconds": lag.served.total_seconds(),
         "unserved_lag_seconds": lag.unserved.total_seconds(),

@@ -47,7 +47,7 @@ NOT_AN_OBJECT = "the body must be a JSON object, sent with Content-Type: applica
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
 
-def problem(
+def problem_response(
     request: Request, status: int, detail: str, errors: Sequence[FieldError] = (), **more: Any
 ) -> JSONResponse:
     # The path of the scope: `request.url` is put together with the header Host, which is anybody's.
@@ -56,23 +56,23 @@ def problem(
         "type": "about:blank",
         "title": title,
         "status": status,
-        "detail": shown(detail),
+        "detail": trim_text(detail),
         # An address has no other characters; in the scope they are decoded.
-        "instance": quote(shown(request.scope["path"]), safe="/:@!$&'()*+,;=~"),
-        "error": shown(detail),
+        "instance": quote(trim_text(request.scope["path"]), safe="/:@!$&'()*+,;=~"),
+        "error": trim_text(detail),
         "request_id": request_id_of(request),
         **more,
     }
     if errors:
         body["errors"] = [
-            {"field": shown(each.field), "message": shown(each.message)} for each in errors
+            {"field": trim_text(each.field), "message": trim_text(each.message)} for each in errors
         ]
     return JSONResponse(
         body, status, headers=HEADERS.get(status), media_type="application/problem+json"
     )
 
 
-def shown(text: str) -> str:
+def trim_text(text: str) -> str:
     """What came from strangers, fit to be sent back: of bounded length, without half characters."""
     return text[:LONGEST_TEXT].encode(errors="backslashreplace").decode()
 
@@ -91,12 +91,12 @@ async def on_our_error(request: Request, error: Exception) -> JSONResponse:
     )
     errors = error.errors if isinstance(error, InvalidInput) else ()
     if isinstance(error, TooManyRequests):
-        answer = problem(request, status, str(error))
+        answer = problem_response(request, status, str(error))
         answer.headers["Retry-After"] = str(math.ceil(error.retry_after))
         return answer
     if isinstance(error, IllegalTransition):
-        return problem(request, status, str(error), allowed_actions=error.allowed)
-    return problem(request, status, str(error), errors)
+        return problem_response(request, status, str(error), allowed_actions=error.allowed)
+    return problem_response(request, status, str(error), errors)
 
 
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
@@ -104,13 +104,13 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     broken = [fault for fault in faults if fault["type"] == "json_invalid"]
     if broken:
         reason = broken[0].get("ctx", {}).get("error", "cannot be read")
-        return problem(request, 400, f"the body is not JSON: {reason}")
+        return problem_response(request, 400, f"the body is not JSON: {reason}")
     if any(is_no_object(fault) for fault in faults):
         if not is_json(request.headers.get("content-type", "")):
-            return problem(request, 415, NOT_AN_OBJECT)
-        return problem(request, 422, NOT_AN_OBJECT, [FieldError("body", NOT_AN_OBJECT)])
+            return problem_response(request, 415, NOT_AN_OBJECT)
+        return problem_response(request, 422, NOT_AN_OBJECT, [FieldError("body", NOT_AN_OBJECT)])
     errors = [field_error(fault) for fault in faults[:MOST_ERRORS]]
-    return problem(request, 422, "; ".join(map(str, errors)), errors)
+    return problem_response(request, 422, "; ".join(map(str, errors)), errors)
 
 
 def is_no_object(fault: dict[str, Any]) -> bool:
@@ -134,7 +134,7 @@ def field_error(fault: dict[str, Any]) -> FieldError:
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     known = cast("HTTPException", error)
     detail = why_unreadable(known.__cause__) or str(known.detail)
-    answer = problem(request, known.status_code, detail)
+    answer = problem_response(request, known.status_code, detail)
     answer.headers.update(known.headers or {})
     if known.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
         answer.headers["Allow"] = ", ".join(allowed_methods(request))
@@ -169,6 +169,6 @@ async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
     log.get_logger().error(
         log.REQUEST_FAILED, path=request.scope["path"], request_id=request_id, exc_info=error
     )
-    answer = problem(request, 500, "something went wrong here; the server's log says what")
+    answer = problem_response(request, 500, "something went wrong here; the server's log says what")
     answer.headers.update(headers_for(request_id))
     return answer

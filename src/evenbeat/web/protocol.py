@@ -22,7 +22,7 @@ class Ambiguous(Exception):
     """Told to the parser, which ends the connection: others may read this request differently."""
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection. The parser alone would gather headers without end, and trailers as well.
 
     What comes behind a body is no header: whoever has looked at those of the request must be able

@@ -29,7 +29,7 @@ class Allowance:
         }
 
 
-class Rates:
+class RateLimiter:
     """A bucket for each caller, that fills at `rate` per second and holds `SAVED_UP` seconds of it.
 
     Of this process alone: two processes allow twice as much.
@@ -66,7 +66,7 @@ class Rates:
         return Allowance(int(self._full), int(level), (self._full - level) / self._rate)
 
 
-def neighbourhood(address: str) -> str:
+def network_of_address(address: str) -> str:
     """The address, or its network of 64 bits: in IPv6 anybody has billions of addresses."""
     try:
         known = ipaddress.ip_address(address)

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evenbeat.web.problems import problem
+from evenbeat.web.problems import problem_response
 
 LARGEST_BODY = 1_000_000
 TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
@@ -32,15 +32,15 @@ class BodyLimit:
         headers = Headers(scope=scope)
         announced = headers.get("content-length", "0")
         if headers.get("content-encoding", "identity").strip().lower() != "identity":
-            await problem(Request(scope), 415, PACKED)(scope, receive, send)
+            await problem_response(Request(scope), 415, PACKED)(scope, receive, send)
             return
         if announced.isdecimal() and int(announced) > LARGEST_BODY:
-            await problem(Request(scope), 413, TOO_LARGE)(scope, receive, send)
+            await problem_response(Request(scope), 413, TOO_LARGE)(scope, receive, send)
             return
-        await self._app(scope, counted(receive, self._slowest), send)
+        await self._app(scope, limit_body(receive, self._slowest), send)
 
 
-def counted(receive: Receive, slowest: float) -> Receive:
+def limit_body(receive: Receive, slowest: float) -> Receive:
     """More may come than was announced: whoever reads it gets this error instead of the rest."""
     size, is_whole = 0, False
     deadline: float | None = None

@@ -11,7 +11,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NO_ROUTE = "none"
 
 
-class Measured:
+class RequestMetrics:
     """Counts a request when its answer starts: a stream may go on for hours after that."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import jwt
 
 from evenbeat.config import Settings
-from evenbeat.control.ops.token_signing import ALGORITHM, secrets_of
+from evenbeat.control.ops.token_signing import ALGORITHM, find_signing_secrets
 from evenbeat.core.errors import NotSignedIn
 from evenbeat.core.jobs.ids import read_uid
-from evenbeat.core.ops.access import Role, is_name
-from evenbeat.web.caller import Person
-from evenbeat.web.jwks import Key, PublicKeys
+from evenbeat.core.ops.access import Role, is_valid_name
+from evenbeat.web.caller import ApiCaller
+from evenbeat.web.jwks import PublicKeys, VerificationKey
 
 # PyJWT is only half typed.
 tokens: Any = jwt
@@ -37,7 +37,7 @@ class Expected:
     issuer: str | None = None
 
 
-class KnownTokens:
+class TokenCache:
     """Good tokens that were read already: reading one takes longer than most requests.
 
     Of our own secrets alone, which stay the same while a process runs; the keys of others come
@@ -47,15 +47,15 @@ class KnownTokens:
     def __init__(self, most: int = MOST_KNOWN) -> None:
         self._most = most
         # By their digests: the tokens themselves are nobody's to keep.
-        self._people: dict[bytes, tuple[Person, int]] = {}
+        self._people: dict[bytes, tuple[ApiCaller, int]] = {}
 
-    def find(self, token: str) -> Person | None:
+    def find(self, token: str) -> ApiCaller | None:
         known = self._people.get(digest_of(token))
         if known is None or known[1] <= time.time() - LEEWAY.total_seconds():
             return None
         return known[0]
 
-    def remember(self, token: str, person: Person, claims: dict[str, Any]) -> None:
+    def remember(self, token: str, person: ApiCaller, claims: dict[str, Any]) -> None:
         if len(self._people) >= self._most:
             del self._people[next(iter(self._people))]
         self._people[digest_of(token)] = person, int(claims["exp"])
@@ -66,17 +66,19 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-class Reader:
+class TokenReader:
     """Reads tokens with the keys it was given. Nothing that a token says adds another one."""
 
     def __init__(self, settings: Settings) -> None:
-        self._known = KnownTokens()
-        self._secrets = [Key(ALGORITHM, secret) for secret in secrets_of(settings)]
+        self._known = TokenCache()
+        self._secrets = [
+            VerificationKey(ALGORITHM, secret) for secret in find_signing_secrets(settings)
+        ]
         url = settings.jwt_jwks_url
         self._public = None if url is None else PublicKeys(url)
         self._expected = Expected(settings.jwt_audience, settings.jwt_issuer)
 
-    async def read(self, token: str) -> Person:
+    async def read(self, token: str) -> ApiCaller:
         """Who brings it. Why a bad one is bad is of use to attackers only: it is not said."""
         if len(token) > LONGEST_TOKEN:
             raise NotSignedIn("invalid token")
@@ -88,12 +90,12 @@ class Reader:
         except BAD_TOKEN:
             raise NotSignedIn("invalid token") from None
         claims = claims_of(token, keys, self._expected)
-        person = person_of(claims)
+        person = caller_from_claims(claims)
         if keys is self._secrets:
             self._known.remember(token, person, claims)
         return person
 
-    async def _keys_for(self, header: dict[str, Any]) -> Sequence[Key]:
+    async def _keys_for(self, header: dict[str, Any]) -> Sequence[VerificationKey]:
         """The keys that may have signed it. Each is good for its own algorithm and no other."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm == ALGORITHM:
@@ -103,7 +105,7 @@ class Reader:
         return await self._public.find(algorithm, kid if isinstance(kid, str) else None)
 
 
-def claims_of(token: str, keys: Sequence[Key], expected: Expected) -> dict[str, Any]:
+def claims_of(token: str, keys: Sequence[VerificationKey], expected: Expected) -> dict[str, Any]:
     for key in keys:
         try:
             return tokens.decode(
@@ -122,7 +124,7 @@ def claims_of(token: str, keys: Sequence[Key], expected: Expected) -> dict[str, 
     raise NotSignedIn("invalid token")
 
 
-def person_of(claims: dict[str, Any]) -> Person:
+def caller_from_claims(claims: dict[str, Any]) -> ApiCaller:
     # Tokens made for the interval scheduler carry no role; their bearers could do everything
     # but administrate. A role that we do not know is no role at all.
     name = claims.get("sub", "unknown")
@@ -130,6 +132,6 @@ def person_of(claims: dict[str, Any]) -> Person:
         role = Role(claims.get("role", Role.OPERATOR))
     except ValueError:
         raise NotSignedIn("invalid token") from None
-    if not is_name(name):
+    if not is_valid_name(name):
         raise NotSignedIn("invalid token")
-    return Person(name, role, token_id=read_uid(claims.get("jti")))
+    return ApiCaller(name, role, token_id=read_uid(claims.get("jti")))

@@ -4,16 +4,16 @@ from fastapi import FastAPI
 
 from evenbeat.app import Evenbeat
 from evenbeat.web import metrics, probes, problems
-from evenbeat.web.auth import Gate
-from evenbeat.web.request_metrics import Measured
+from evenbeat.web.auth import Authenticator
+from evenbeat.web.request_metrics import RequestMetrics
 
 
-def build(app: Evenbeat) -> FastAPI:
+def build_worker_site(app: Evenbeat) -> FastAPI:
     site = FastAPI(title="Evenbeat", openapi_url=None, redirect_slashes=False)
     site.state.evenbeat = app
-    site.state.gate = Gate(app)
+    site.state.gate = Authenticator(app)
     problems.install(site)
-    site.add_middleware(Measured, metrics=app.metrics)
+    site.add_middleware(RequestMetrics, metrics=app.metrics)
     site.include_router(probes.router)
     site.include_router(metrics.router)
     return site

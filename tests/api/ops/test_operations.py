@@ -100,7 +100,7 @@ class TestNodes:
             database = Database(database_url)
             await database.open()
             try:
-                return await nodes.join(
+                return await nodes.join_node(
                     *(database, "host:1"),
                     kinds=["echo"],
                     labels=["eu"],

@@ -14,7 +14,7 @@ from evenbeat.core.jobs.model import Definition
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.placement.placement import OBSERVE, Placement
+from evenbeat.placement.placer import OBSERVE, Placer
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import nodes
 
@@ -37,7 +37,7 @@ def balance(evenbeat, environ: dict[str, str]) -> Balance:
 async def herd(database: Database, settings: Settings) -> None:
     """Jobs that all run at the same time, as without balancing."""
     await nodes.open_lanes(database, ["echo"])
-    jobs = Jobs(database, Registry(), Placement(database, OBSERVE))
+    jobs = Jobs(database, Registry(), Placer(database, OBSERVE))
     await jobs.add_many([Definition("echo", Timetable(parse("every 1d")))] * HERD)
     await jobs.close()
 

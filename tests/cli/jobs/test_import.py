@@ -52,8 +52,8 @@ def imports(evenbeat, environ: dict[str, str], database: Database, tmp_path: Pat
 
 
 async def stored(database: Database) -> dict[str, Job]:
-    uids = await listing.matching(database, Filter(), limit=1000)
-    found = [await jobs.by_uid(database, uid) for uid in uids]
+    uids = await listing.find_matching_uids(database, Filter(), limit=1000)
+    found = [await jobs.find_job(database, uid) for uid in uids]
     return {job.definition.name or "": job for job in found}
 
 

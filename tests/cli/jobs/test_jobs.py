@@ -26,7 +26,7 @@ async def desk(database: Database) -> Desk:
 
 
 async def stored(desk: Desk, name: str) -> Job:
-    job = await jobs.by_name(desk.database, name)
+    job = await jobs.find_job_by_name(desk.database, name)
     assert job is not None, name
     return job
 

@@ -19,17 +19,17 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
     ],
 )
 def test_an_instant_is_exact_and_says_how_far_away_it_is(away: timedelta, shown: str) -> None:
-    assert printing.moment(NOW + away, NOW) == shown
+    assert printing.format_moment(NOW + away, NOW) == shown
 
 
 def test_there_is_nothing_to_say_of_no_instant() -> None:
-    assert printing.moment(None, NOW) is None
+    assert printing.format_moment(None, NOW) is None
 
 
 def test_fields_stand_below_each_other_and_those_without_a_value_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printing.fields({"name": "a", "labels": "", "last error": None, "priority": 0})
+    printing.print_fields({"name": "a", "labels": "", "last error": None, "priority": 0})
     assert capsys.readouterr().out == "name      a\npriority  0\n"
 
 
@@ -37,10 +37,10 @@ def test_fields_stand_below_each_other_and_those_without_a_value_are_left_out(
 def test_a_cell_is_shown_as_it_is_whatever_stands_in_brackets(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printing.rows(("error",), [(text,)], printing.Format.TABLE)
+    printing.print_table(("error",), [(text,)], printing.Format.TABLE)
     assert capsys.readouterr().out.splitlines()[1].rstrip() == text
 
 
 @pytest.mark.parametrize(("number", "shown"), [(0, "0 jobs"), (1, "1 job"), (1234, "1,234 jobs")])
 def test_a_number_of_things(number: int, shown: str) -> None:
-    assert printing.count(number, "job") == shown
+    assert printing.format_count(number, "job") == shown

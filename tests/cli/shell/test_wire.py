@@ -54,7 +54,7 @@ async def test_what_a_program_reads_is_the_answer_of_the_api(
     await eb.tokens.issue(name="ann", role=Role.VIEWER, lifetime=LIFETIME.longest, issued_by="x")
     await call("groups", "set", "sites")
     known = {"bad": (await eb.jobs.find("bad")).uid, "letter": letter}
-    transport = httpx.ASGITransport(app=server.build(eb))
+    transport = httpx.ASGITransport(app=server.build_site(eb))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
         for command, path in ASKED.items():
             said = (await call(*command.format(**known).split(), "-o", "json")).json

@@ -10,7 +10,7 @@ import asyncpg
 
 from evenbeat.engine.jobs.planner import Planner
 from evenbeat.handlers.sql_function import SqlFunction
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock as clocks
 from tests.engine.node_runner import Workshop
 from tests.support.waiting import eventually
@@ -161,7 +161,7 @@ class Integrator(Workshop):
     async def clock_on(self, **duration: float) -> None:
         """Move the clock on, for every process."""
         now = await clocks.now(self.database)
-        await clocks.set_to(self.database, now + timedelta(**duration))
+        await clocks.set_test_clock(self.database, now + timedelta(**duration))
 
     async def at_rest(self, name: str = "job") -> dict[str, Any]:
         """Where it stands once nothing of it is due or running."""
@@ -186,4 +186,4 @@ class Integrator(Workshop):
 
     async def plan(self) -> None:
         """What a node does within a second."""
-        await Planner(self.database, Placement(self.database)).turn()
+        await Planner(self.database, Placer(self.database)).turn()

@@ -16,7 +16,7 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.jobs.planner import Planner
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from tests.conftest import START
 from tests.contracts.sql_functions.client import Integrator
 from tests.support.databases import Clock
@@ -130,7 +130,7 @@ async def test_sql_and_python_do_the_same_to_every_sort_of_job(
     me: Integrator, action: Action
 ) -> None:
     jobs = Jobs(me.database, Registry())
-    planner = Planner(me.database, Placement(me.database, "off"))
+    planner = Planner(me.database, Placer(me.database, "off"))
     differ: dict[str, Any] = {}
     await me.function("return null;")
     async with me.session() as owner:

@@ -199,7 +199,7 @@ async def test_a_job_of_sql_is_the_job_that_python_would_write(me: Integrator, j
     job = await jobs.get(pulse["uid"])
     assert job.definition.payload == {"function": "public.work"}
     assert (job.pulse.state, job.version) == (State.SCHEDULED, 1)
-    assert definitions.columns(job.definition)["timetable"] == pulse["timetable"]
+    assert definitions.definition_columns(job.definition)["timetable"] == pulse["timetable"]
     assert job.pulse.next_beat_at == START + timedelta(minutes=15)
 
 

@@ -9,7 +9,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
 from evenbeat.core.runs.outcome import Outcome
-from evenbeat.core.time.timetable import Bounds
+from evenbeat.core.time.timetable import TimetableBounds
 from evenbeat.store.runs import leases
 from tests.conftest import START
 from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
@@ -99,7 +99,7 @@ async def test_a_paused_one_off_job_is_still_owed_its_beat(desk: Desk, clock: Cl
 async def test_a_job_whose_schedule_ended_during_its_pause_is_completed(
     desk: Desk, clock: Clock
 ) -> None:
-    ending = replace(due().timetable, bounds=Bounds(ends_at=START + 2 * HOUR))
+    ending = replace(due().timetable, bounds=TimetableBounds(ends_at=START + 2 * HOUR))
     job = await desk.jobs.pause((await desk.add(replace(due(), timetable=ending))).uid)
     await clock.advance(hours=3)
     assert (await desk.jobs.resume(job.uid)).pulse.state is State.COMPLETED
@@ -184,7 +184,7 @@ async def test_a_running_job_that_is_deleted_is_stopped_by_its_node(
     job = await desk.add(due(group=ONE_PLACE))
     claimed = await desk.start(job)
     await desk.jobs.delete(job.uid)
-    assert await leases.unwanted(desk.database, desk.node_id) == {claimed.run.id}
+    assert await leases.find_unwanted_runs(desk.database, desk.node_id) == {claimed.run.id}
     await desk.end(claimed, outcome=outcome)
     assert len(await desk.history(job)) == 1
     assert await desk.value("select count(*) from evenbeat.permit") == 0
@@ -221,7 +221,7 @@ async def test_a_run_taken_from_its_node_is_known_to_be(desk: Desk) -> None:
     held = await desk.claim()
     await desk.jobs.release(jobs[0].uid)
     taken = {each.run.id for each in held if each.id == jobs[0].id}
-    assert await leases.taken(desk.database, held) == taken
+    assert await leases.find_lost_leases(desk.database, held) == taken
 
 
 async def test_the_place_in_the_old_group_is_freed_when_the_run_ends(desk: Desk) -> None:

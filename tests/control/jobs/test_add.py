@@ -10,7 +10,7 @@ from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.jobs.backoff import Fixed, RetryRule
 from evenbeat.core.jobs.groups import Group, Rate
 from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Policy, State
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
 from tests.control.given import counts, definition, fetch, value
@@ -137,7 +137,7 @@ async def test_a_bad_dedupe_key_is_refused(jobs: Jobs, key: Any) -> None:
 
 
 async def test_a_job_that_would_never_run_is_refused(jobs: Jobs) -> None:
-    over = Timetable(definition("every 1h").timetable.schedule, Bounds(ends_at=START))
+    over = Timetable(definition("every 1h").timetable.schedule, TimetableBounds(ends_at=START))
     with pytest.raises(InvalidInput, match="nothing would ever run"):
         await jobs.add(Definition("work", over))
 

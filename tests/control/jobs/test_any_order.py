@@ -14,7 +14,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Claimed, Job
 from evenbeat.core.runs.outcome import Cancelled, HandedBack, Lost, Skipped, Snoozed
-from evenbeat.core.time.timetable import Bounds
+from evenbeat.core.time.timetable import TimetableBounds
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups
@@ -54,7 +54,7 @@ class Office(RuleBasedStateMachine):
         self.database = Database(self.url, clock="set")
         await self.database.open()
         self.now = START
-        await clock.set_to(self.database, self.now)
+        await clock.set_test_clock(self.database, self.now)
         self.desk: Desk = await open_desk(self.database)
         policy = {"max_attempts": 2, "pause_after_failures": 2}
         self.jobs: list[Job] = [
@@ -72,7 +72,7 @@ class Office(RuleBasedStateMachine):
 
     @rule(place=which, schedule=st.sampled_from(SCHEDULES), most=st.none() | st.integers(1, 3))
     def edit_schedule(self, place: int, schedule: str, most: int | None) -> None:
-        timetable = replace(due(schedule).timetable, bounds=Bounds(max_runs=most))
+        timetable = replace(due(schedule).timetable, bounds=TimetableBounds(max_runs=most))
         self.attempt(self.desk.edit(self.jobs[place], timetable=timetable))
 
     @rule(place=which, group=st.sampled_from(GROUPS))
@@ -94,7 +94,7 @@ class Office(RuleBasedStateMachine):
 
     def pass_time(self, length: timedelta) -> None:
         self.now += length
-        self.do(clock.set_to(self.database, self.now))
+        self.do(clock.set_test_clock(self.database, self.now))
 
     @rule()
     def claim(self) -> None:
@@ -109,7 +109,7 @@ class Office(RuleBasedStateMachine):
     async def _end(self, claimed: Claimed, outcome: Any) -> None:
         written = await self.desk.write(claimed, outcome=outcome)
         if written.group_ids:
-            await groups.unpark(self.database, written.group_ids)
+            await groups.unpark_jobs(self.database, written.group_ids)
 
     def teardown(self) -> None:
         if not hasattr(self, "desk"):

@@ -10,7 +10,7 @@ from evenbeat.core.jobs import actions, lifecycle
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Claimed, Job, State
 from evenbeat.store.runs import leases
-from evenbeat.store.runs.leases import Held
+from evenbeat.store.runs.leases import HeldRun
 from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
 from tests.store.given import MINUTE
 from tests.support.databases import Clock
@@ -178,11 +178,11 @@ async def test_an_action_does_what_the_table_says_or_changes_nothing(
     desk: Desk, clock: Clock, place: Place, action: Action
 ) -> None:
     job = await desk.look(await place.build(desk))
-    in_hand = await leases.in_hand(desk.database, desk.node_id)
+    in_hand = await leases.list_node_runs(desk.database, desk.node_id)
     pulse, noted = job.pulse, await desk.audit(job=job.uid)
     assert (pulse.state, pulse.heading, pulse.has_next) == place.facts
     allowed = lifecycle.allowed_actions(place.state, has_next=place.has_next, heading=place.heading)
-    assert actions.allowed(pulse) == allowed
+    assert actions.find_allowed_actions(pulse) == allowed
     await clock.advance(minutes=1)
     if action not in allowed:
         with pytest.raises(IllegalTransition) as refused:
@@ -217,10 +217,10 @@ def expected(action: Action, place: Place) -> Collection[State | None]:
         return [State.RUNNING]
     if action is Action.RELEASE and place.heading is not None:
         return [place.heading]
-    return lifecycle.targets(action, place.state) or [None]
+    return lifecycle.find_target_states(action, place.state) or [None]
 
 
-async def let_days_go_by(desk: Desk, clock: Clock, in_hand: Sequence[Held]) -> None:
+async def let_days_go_by(desk: Desk, clock: Clock, in_hand: Sequence[HeldRun]) -> None:
     """Runs end, retries and beats come, and whatever was asked for is obeyed."""
     await desk.end(*(held for held in in_hand if isinstance(held, Claimed)))
     for _ in range(3):
@@ -233,13 +233,13 @@ def test_a_job_is_built_for_every_state_and_every_condition_of_the_table() -> No
     built = {(place.state, place.heading) for place in PLACES}
     wanted = {
         (edge.state, heading)
-        for edge in lifecycle.TABLE
+        for edge in lifecycle.TRANSITIONS
         for heading in edge.headings or ()
         if edge.state is State.RUNNING
     }
     assert {place.state for place in PLACES} == set(State)
     assert wanted <= built
-    for edge in lifecycle.TABLE:
+    for edge in lifecycle.TRANSITIONS:
         if edge.needs_next:
             assert {place.has_next for place in PLACES if place.state is edge.state} == {
                 True,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from evenbeat.control.jobs import group_commit, lost_answers
-from evenbeat.control.jobs.adding import LARGEST_TOGETHER, Admission
-from evenbeat.control.jobs.group_commit import MOST_TOGETHER, MOST_UNDER_WAY, Gathering
+from evenbeat.control.jobs.adding import LARGEST_TOGETHER, JobAdder
+from evenbeat.control.jobs.group_commit import MOST_TOGETHER, MOST_UNDER_WAY, GroupCommit
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.audit import PYTHON, Actor
@@ -40,7 +40,7 @@ class Paper:
         self.written: list[list[str]] = []
         self.go_on = asyncio.Event()
         self.at_once = at_once
-        self.gathering = Gathering(self.write, at_once)
+        self.gathering = GroupCommit(self.write, at_once)
 
     async def write(self, items: list[str]) -> None:
         self.written.append(items)
@@ -200,17 +200,17 @@ async def test_who_is_being_written_is_not_given_up(monkeypatch: pytest.MonkeyPa
 def nobody_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, what a test holds up is not given up meanwhile."""
     for limit in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(store_database.SESSION, limit, "10min")
+        monkeypatch.setitem(store_database.SESSION_SETTINGS, limit, "10min")
     monkeypatch.setattr(store_database, "COMMAND_TIMEOUT", 600.0)
     monkeypatch.setattr(group_commit, "LONGEST_WAIT", 600.0)
     monkeypatch.setattr(lost_answers, "PATIENCE", 60.0)
 
 
 @pytest.fixture
-async def admission(database: Database) -> AsyncIterator[Admission]:
+async def admission(database: Database) -> AsyncIterator[JobAdder]:
     ours = Database(database.url, clock="set")
     await ours.open()
-    made = Admission(ours, Registry([Does(Done())]))
+    made = JobAdder(ours, Registry([Does(Done())]))
     yield made
     await made.close()
     await ours.close()
@@ -223,7 +223,7 @@ async def proxy(database: Database) -> AsyncIterator[CuttingProxy]:
 
 
 @pytest.fixture
-async def far(proxy: CuttingProxy, admission: Admission) -> AsyncIterator[Admission]:
+async def far(proxy: CuttingProxy, admission: JobAdder) -> AsyncIterator[JobAdder]:
     """From behind the proxy, with the usual lane open, and the statement known to every
     connection: who has to prepare it first might be held up in that already."""
     ours = Database(proxy.url, clock="set", pool_size=4)
@@ -232,18 +232,18 @@ async def far(proxy: CuttingProxy, admission: Admission) -> AsyncIterator[Admiss
         for _ in range(4):
             connection = await stack.enter_async_context(ours.connection())
             await admission.add(definition(), None, connection, PYTHON)
-    made = Admission(ours, Registry([Does(Done())]))
+    made = JobAdder(ours, Registry([Does(Done())]))
     yield made
     await made.close()
     await ours.close()
 
 
-def waits(admission: Admission, count: int) -> bool:
+def waits(admission: JobAdder, count: int) -> bool:
     return len(admission.gathering) == count
 
 
 async def held_up(
-    admission: Admission, database: Database, given: list[tuple[Definition, Actor]]
+    admission: JobAdder, database: Database, given: list[tuple[Definition, Actor]]
 ) -> list[Any]:
     """These jobs, or their errors, added while the first ones are kept from being written."""
     tasks: list[asyncio.Task[Any]] = []
@@ -258,7 +258,7 @@ async def held_up(
 
 
 async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answer(
-    admission: Admission, database: Database
+    admission: JobAdder, database: Database
 ) -> None:
     given = [
         (definition("now" if n % 2 else "every 1h", payload={"n": n}), Actor(f"p{n}", f"r{n}"))
@@ -271,26 +271,26 @@ async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answ
     for job, (wanted, by) in zip(added, given, strict=True):
         assert job.definition.payload == wanted.payload
         assert job.is_new
-        assert replace(job, is_new=False) == await jobs.by_uid(database, job.uid)
+        assert replace(job, is_new=False) == await jobs.find_job(database, job.uid)
         query = "select actor, request_id from evenbeat.audit where job_uid = $1"
         [noted] = await fetch(database, query, job.uid)
         assert tuple(noted) == (by.name, by.request_id)
 
 
 async def test_a_lane_that_is_not_open_yet_is_opened_for_those_who_need_it(
-    admission: Admission, database: Database
+    admission: JobAdder, database: Database
 ) -> None:
     labels = ((), ("gpu",), (), ("gpu", "big"))
     given = [(definition(runs_on=each), Actor("p", "r")) for each in labels]
     added = await held_up(admission, database, given)
     for job, (wanted, _) in zip(added, given, strict=True):
-        found = await jobs.by_uid(database, job.uid)
+        found = await jobs.find_job(database, job.uid)
         assert set(found.definition.runs_on) == set(wanted.runs_on)
     assert await value(database, "select count(*) from evenbeat.job") == 4
 
 
 async def test_who_might_wait_for_others_goes_its_own_way(
-    admission: Admission, database: Database
+    admission: JobAdder, database: Database
 ) -> None:
     """A name or a key may be taken by somebody who takes long; much takes long by itself."""
     by = Actor("p", "r")
@@ -311,7 +311,7 @@ async def test_who_might_wait_for_others_goes_its_own_way(
 
 
 async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
-    far: Admission, proxy: CuttingProxy, database: Database, monkeypatch: pytest.MonkeyPatch
+    far: JobAdder, proxy: CuttingProxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lost_answers, "PATIENCE", 0.2)
     proxy.closes_after_cut = True
@@ -321,12 +321,12 @@ async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
     _, _, *told = await held_up(far, database, given)
     for what, error in zip(payloads[2:], told, strict=True):
         query = "select uid::text from evenbeat.job where payload = to_jsonb($1::text)"
-        assert isinstance(error, lost_answers.NotKnown)
+        assert isinstance(error, lost_answers.UnknownIfStored)
         assert await value(database, query, what) in str(error)
 
 
 async def test_a_closed_lane_and_a_lost_answer_leave_nobody_without_a_job(
-    far: Admission, proxy: CuttingProxy, database: Database
+    far: JobAdder, proxy: CuttingProxy, database: Database
 ) -> None:
     """The statement has left out those whose lane was closed: that it was done says nothing of
     them."""
@@ -337,13 +337,13 @@ async def test_a_closed_lane_and_a_lost_answer_leave_nobody_without_a_job(
     assert proxy.cuts == 1
     for job, (what, on) in zip(added, asked, strict=True):
         assert job.is_new
-        found = await jobs.by_uid(database, job.uid)
+        found = await jobs.find_job(database, job.uid)
         assert (found.definition.payload, sorted(found.definition.runs_on)) == (what, list(on))
     assert await value(database, "select count(*) from evenbeat.job") == 4 + len(asked)
 
 
 async def test_while_some_are_looked_for_others_are_written(
-    far: Admission, proxy: CuttingProxy, database: Database
+    far: JobAdder, proxy: CuttingProxy, database: Database
 ) -> None:
     async def insist() -> Any:
         # Of the connections that were cut, some may be found out only now.
@@ -377,7 +377,7 @@ async def test_a_network_that_is_cut_is_found_out_once_for_all_connections(
         raise StoreUnavailable("no answer") from TimeoutError()
 
     before = await pids()
-    unanswered = await lost_answers.attempt(database, time_out)
+    unanswered = await lost_answers.try_write(database, time_out)
     assert unanswered is not None
     assert unanswered.pid in before
     assert not before & await pids()

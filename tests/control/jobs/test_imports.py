@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from evenbeat.api.v1.jobs.wire import interval_rows
+from evenbeat.api.v1.jobs.wire import interval_scheduler_rows
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.errors import Conflict, InvalidInput
-from evenbeat.core.jobs.imports import Candidate, Fate, from_crontab
+from evenbeat.core.jobs.imports import ImportCandidate, ImportStatus, read_crontab_candidates
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.ops.audit import Actor
-from evenbeat.core.time.crontab import read
+from evenbeat.core.time.crontab import parse_crontab
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
@@ -28,25 +28,28 @@ async def eb(settings: Settings, database: Database) -> AsyncIterator[Evenbeat]:
         yield opened
 
 
-def crontab(text: str) -> list[Candidate]:
-    return list(from_crontab(read(text), zone="UTC", prefix="crontab/"))
+def crontab(text: str) -> list[ImportCandidate]:
+    return list(read_crontab_candidates(parse_crontab(text), zone="UTC", prefix="crontab/"))
 
 
 async def test_importing_again_changes_nothing(eb: Evenbeat, database: Database) -> None:
     first = await eb.intake.look(crontab("*/5 * * * * one\n0 3 * * * two\n"))
-    assert await eb.intake.take_in(first, by=BY) == 2
+    assert await eb.intake.add_new_jobs(first, by=BY) == 2
     moved = await eb.intake.look(crontab("# new\n0 3 * * * two\n\n*/5 * * * * one\n"))
-    assert [finding.fate for finding in moved.findings] == [Fate.SAME, Fate.SAME]
-    assert await eb.intake.take_in(moved, by=BY) == 0
+    assert [finding.fate for finding in moved.findings] == [ImportStatus.SAME, ImportStatus.SAME]
+    assert await eb.intake.add_new_jobs(moved, by=BY) == 0
 
 
 async def test_a_job_that_differs_is_told_and_left_alone(eb: Evenbeat, database: Database) -> None:
-    await eb.intake.take_in(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
+    await eb.intake.add_new_jobs(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
     changed = await eb.intake.look(crontab("0 4 * * * two\n"))
     [finding] = changed.findings
-    assert (finding.fate, await eb.intake.take_in(changed, by=BY)) == (Fate.DIFFERENT, 0)
+    assert (finding.fate, await eb.intake.add_new_jobs(changed, by=BY)) == (
+        ImportStatus.DIFFERENT,
+        0,
+    )
     assert finding.candidate.definition is not None
-    job = await jobs.by_name(database, finding.candidate.definition.name or "")
+    job = await jobs.find_job_by_name(database, finding.candidate.definition.name or "")
     assert job is not None
     assert job.definition.timetable.schedule.to_text() == "0 3 * * *"
     assert job.version == 1
@@ -59,33 +62,35 @@ async def test_looking_writes_nothing(eb: Evenbeat, database: Database) -> None:
 
 
 async def test_what_no_kind_accepts_is_told_by_line(eb: Evenbeat) -> None:
-    [candidate] = from_crontab(read("* * * * * one\n"), zone="UTC", prefix="", kind="dance")
+    [candidate] = read_crontab_candidates(
+        parse_crontab("* * * * * one\n"), zone="UTC", prefix="", kind="dance"
+    )
     [finding] = (await eb.intake.look([candidate])).findings
-    assert finding.fate is Fate.REFUSED
+    assert finding.fate is ImportStatus.REFUSED
     assert "no kind 'dance'" in (finding.why or "")
 
 
 async def test_an_imported_line_waits_and_explain_says_for_what(
     eb: Evenbeat, database: Database
 ) -> None:
-    await eb.intake.take_in(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
+    await eb.intake.add_new_jobs(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
     [name] = [each.definition.name for each in crontab("0 3 * * * two\n") if each.definition]
-    job = await jobs.by_name(database, name or "")
+    job = await jobs.find_job_by_name(database, name or "")
     assert job is not None
     assert "No node is alive" in await eb.jobs.explain(job.uid)
 
 
-def resting(name: str, aside: Action) -> Candidate:
+def resting(name: str, aside: Action) -> ImportCandidate:
     timetable = Timetable(parse("every 1m"))
-    return Candidate(1, name, Definition("echo", timetable, name=name), aside=aside)
+    return ImportCandidate(1, name, Definition("echo", timetable, name=name), aside=aside)
 
 
 async def test_what_rested_comes_in_at_rest_and_is_audited(
     eb: Evenbeat, database: Database
 ) -> None:
     report = await eb.intake.look([resting("a", Action.PAUSE), resting("b", Action.DISABLE)])
-    await eb.intake.take_in(report, by=BY)
-    found = [await jobs.by_name(database, name) for name in "ab"]
+    await eb.intake.add_new_jobs(report, by=BY)
+    found = [await jobs.find_job_by_name(database, name) for name in "ab"]
     assert [job and job.pulse.state for job in found] == [State.PAUSED, State.DISABLED]
     done = [(entry.action, entry.actor.name) for entry in (await eb.audit.page()).entries]
     assert sorted(done) == [(action, "tests") for action in ("add", "add", "disable", "pause")]
@@ -95,22 +100,26 @@ async def test_all_come_in_or_none(eb: Evenbeat, database: Database) -> None:
     report = await eb.intake.look([resting("a", Action.PAUSE), resting("b", Action.PAUSE)])
     await eb.jobs.add(Definition("echo", Timetable(parse("now")), name="b"))
     with pytest.raises(Conflict):
-        await eb.intake.take_in(report, by=BY)
-    assert await jobs.by_name(database, "a") is None
+        await eb.intake.add_new_jobs(report, by=BY)
+    assert await jobs.find_job_by_name(database, "a") is None
 
 
 async def test_an_interval_of_the_old_scheduler_is_the_same_after_a_second_dump(
     eb: Evenbeat,
 ) -> None:
     row = {"id": "1", "url": "https://example.com", "interval_minutes": 15, "status": "running"}
-    for next_at, fate in (("10:07", Fate.NEW), ("10:22", Fate.SAME), ("10:20", Fate.DIFFERENT)):
+    for next_at, fate in (
+        ("10:07", ImportStatus.NEW),
+        ("10:22", ImportStatus.SAME),
+        ("10:20", ImportStatus.DIFFERENT),
+    ):
         dump = json.dumps(row | {"next_run_at": f"2030-01-01T{next_at}:00Z"})
         report = await eb.intake.look(
-            interval_rows.candidates(interval_rows.read_dump(dump), prefix="")
+            interval_scheduler_rows.candidates(interval_scheduler_rows.read_dump(dump), prefix="")
         )
         [finding] = report.findings
         assert finding.fate is fate
-        await eb.intake.take_in(report, by=BY)
+        await eb.intake.add_new_jobs(report, by=BY)
         assert finding.candidate.review == (
             "was running when the dump was made: see how that run ended",
         )
@@ -129,7 +138,7 @@ async def test_an_interval_of_the_old_scheduler_is_the_same_after_a_second_dump(
 )
 def test_a_dump_that_cannot_be_read_is_refused_with_its_line(dump: str, fault: str) -> None:
     with pytest.raises(InvalidInput, match=fault):
-        interval_rows.read_dump(dump)
+        interval_scheduler_rows.read_dump(dump)
 
 
 @pytest.mark.parametrize(
@@ -147,5 +156,5 @@ def test_a_dump_that_cannot_be_read_is_refused_with_its_line(dump: str, fault: s
 )
 def test_a_row_that_cannot_be_taken_in_says_which_field(row: dict[str, object], fault: str) -> None:
     given = {"id": "1", "url": "https://example.com", "interval_minutes": 5} | row
-    [candidate] = interval_rows.candidates([(1, given)], prefix="")
+    [candidate] = interval_scheduler_rows.candidates([(1, given)], prefix="")
     assert (candidate.why or "").startswith(fault)

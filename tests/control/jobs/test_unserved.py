@@ -16,7 +16,7 @@ async def test_a_node_that_may_not_have_the_job_does_not_silence_the_warning(
 ) -> None:
     desk = await open_desk(database)
     await nodes.open_lanes(database, ["program"], [])
-    await nodes.join(database, "plain:1", kinds=["program"], labels=[], lease_duration=LEASE)
+    await nodes.join_node(database, "plain:1", kinds=["program"], labels=[], lease_duration=LEASE)
     anywhere = due(name="tidy", kind="program")
     labelled = replace(anywhere, name="train", runs_on=("gpu",))
     job = await desk.jobs.add(anywhere)
@@ -27,6 +27,8 @@ async def test_a_node_that_may_not_have_the_job_does_not_silence_the_warning(
     many = [replace(labelled, name=None), replace(anywhere, name=None)] * 2
     assert (await desk.jobs.add_many(many)).warnings == SAID
     assert await Nodes(database).warnings([labelled, due()]) == SAID
-    await nodes.join(database, "gpu:1", kinds=["program"], labels=["gpu"], lease_duration=LEASE)
+    await nodes.join_node(
+        database, "gpu:1", kinds=["program"], labels=["gpu"], lease_duration=LEASE
+    )
     assert (await desk.jobs.put(labelled)).warnings == ()
     assert (await desk.jobs.add_many(many)).warnings == ()

@@ -70,7 +70,7 @@ async def test_a_change_without_its_audit_is_no_change(
     async def fail(*_: object, **__: object) -> None:
         raise ConnectionError("the audit cannot be written")
 
-    monkeypatch.setattr(audit, "write", fail)
+    monkeypatch.setattr(audit, "write_audit", fail)
     for act in (desk.jobs.pause, desk.jobs.run, desk.jobs.delete):
         with pytest.raises(ConnectionError):
             await act(job.uid)

@@ -101,8 +101,8 @@ async def elsewhere(postgres: EmbeddedServer) -> AsyncIterator[str]:
     await databases.create(postgres.url("postgres"), name)
     database = Database(postgres.url(name), clock="set")
     await database.open()
-    await clocks.install(database)
-    await clocks.set_to(database, START)
+    await clocks.install_test_clock(database)
+    await clocks.set_test_clock(database, START)
     yield database.url
     await database.close()
 
@@ -113,19 +113,19 @@ async def test_everything_comes_back_in_a_new_place(
     before = await rows_of(full.url)
     for name in ("job", "pulse", "run", "dead_letter", "audit", "template", "access_token"):
         assert before[name], name
-    made = await backup.write(full.url, tmp_path / "all.zip")
+    made = await backup.write_backup(full.url, tmp_path / "all.zip")
     assert made.rows == sum(map(len, before.values()))
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     assert await rows_of(elsewhere) == before
     assert await value_of(elsewhere, "select nextval('evenbeat.run_id')") == 18
-    assert (await migrations.status(elsewhere)).is_current
+    assert (await migrations.find_schema_status(elsewhere)).is_current
     # What is generated is not in the file, and is made anew.
     due = "select count(due_at) from evenbeat.pulse"
     assert await value_of(elsewhere, due) == await value_of(full.url, due) > 0
     copy = Database(elsewhere, clock="set")
     await copy.open()
     assert [str(breach) for breach in await verify(copy)] == []
-    assert await nodes.count_live(copy) == 0
+    assert await nodes.count_live_nodes(copy) == 0
     await copy.close()
 
 
@@ -144,8 +144,8 @@ async def test_a_job_of_plain_sql_comes_back_though_its_function_does_not(
     shown = "select to_jsonb(shown)::text from metadata.scheduled_jobs as shown"
     before = await value_of(full.url, shown)
     assert before is not None
-    await backup.write(full.url, tmp_path / "all.zip")
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.write_backup(full.url, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     assert await value_of(elsewhere, shown) == before
     # Whoever changes it there meets the same rules as everywhere.
     with pytest.raises(asyncpg.PostgresError, match="nightly"):
@@ -155,8 +155,8 @@ async def test_a_job_of_plain_sql_comes_back_though_its_function_does_not(
 async def test_what_ran_is_settled_by_the_first_node_of_the_new_place(
     full: Database, elsewhere: str, settings: Settings, tmp_path: Path
 ) -> None:
-    await backup.write(full.url, tmp_path / "all.zip")
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.write_backup(full.url, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     there = load(environ={}, cwd=tmp_path, **settings.model_dump() | {"database_url": elsewhere})
     stopping = asyncio.Event()
 
@@ -204,7 +204,7 @@ async def test_it_is_as_of_one_moment_beside_those_who_write(
             added.append(table)
             await value_of(full.url, ADDED)
 
-    contents = await store_backup.take(full.url, sink)
+    contents = await store_backup.dump_tables(full.url, sink)
     counts = {table.name: table.rows for table in contents.tables}
     assert added < ["job"]
     assert counts["job"] == counts["pulse"] == 7
@@ -214,14 +214,14 @@ async def test_it_is_as_of_one_moment_beside_those_who_write(
 async def test_a_database_in_use_is_left_alone(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
-    await backup.write(full.url, tmp_path / "all.zip")
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.write_backup(full.url, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     with pytest.raises(Conflict, match=r"there are jobs, runs, .* in this database"):
-        await backup.restore(elsewhere, tmp_path / "all.zip")
+        await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     before = await rows_of(elsewhere)
     await value_of(elsewhere, "delete from evenbeat.run")
     await value_of(elsewhere, "update evenbeat.job set name = 'changed' where id = 1")
-    await backup.restore(elsewhere, tmp_path / "all.zip", replaces=True)
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip", replaces=True)
     assert await rows_of(elsewhere) == before
     await value_of(
         elsewhere,
@@ -229,15 +229,15 @@ async def test_a_database_in_use_is_left_alone(
         " values ('me', '{}', '{}', now(), now() + interval '1 hour')",
     )
     with pytest.raises(Conflict, match="1 nodes are alive on this database"):
-        await backup.restore(elsewhere, tmp_path / "all.zip", replaces=True)
+        await backup.restore_backup(elsewhere, tmp_path / "all.zip", replaces=True)
 
 
 @pytest.mark.parametrize("table", ["template", "job_group", "audit", "access_token"])
 async def test_a_database_without_jobs_is_in_use_by_what_else_people_made(
     table: str, full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
-    await backup.write(full.url, tmp_path / "all.zip")
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.write_backup(full.url, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     others = sorted({*await rows_of(elsewhere)} - {table})
     connection = await asyncpg.connect(elsewhere)
     await connection.execute("set session_replication_role = replica")
@@ -245,17 +245,17 @@ async def test_a_database_without_jobs_is_in_use_by_what_else_people_made(
         await connection.execute(f"delete from evenbeat.{other}")
     await connection.close()
     with pytest.raises(Conflict, match="in this database"):
-        await backup.restore(elsewhere, tmp_path / "all.zip")
+        await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     await value_of(elsewhere, f"delete from evenbeat.{table}")
-    await backup.restore(elsewhere, tmp_path / "all.zip")
+    await backup.restore_backup(elsewhere, tmp_path / "all.zip")
 
 
 async def test_a_backup_that_fails_halfway_changes_nothing(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
     good, bad = tmp_path / "all.zip", tmp_path / "bad.zip"
-    await backup.write(full.url, good)
-    await backup.restore(elsewhere, good)
+    await backup.write_backup(full.url, good)
+    await backup.restore_backup(elsewhere, good)
     before = await rows_of(elsewhere)
     with zipfile.ZipFile(good) as source, zipfile.ZipFile(bad, "w") as target:
         for name in source.namelist():
@@ -263,23 +263,23 @@ async def test_a_backup_that_fails_halfway_changes_nothing(
             # The last table has a row too few.
             target.writestr(name, data.split(b"\n", 1)[1] if name == "run_log.copy" else data)
     with pytest.raises(InvalidInput, match="has 0 rows of table run_log, and not 1"):
-        await backup.restore(elsewhere, bad, replaces=True)
+        await backup.restore_backup(elsewhere, bad, replaces=True)
     assert await rows_of(elsewhere) == before
 
 
 async def test_a_damaged_file_is_told(full: Database, elsewhere: str, tmp_path: Path) -> None:
     path = tmp_path / "all.zip"
-    await backup.write(full.url, path)
+    await backup.write_backup(full.url, path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InvalidInput, match="is not a whole backup"):
-        await backup.restore(elsewhere, path)
+        await backup.restore_backup(elsewhere, path)
     with zipfile.ZipFile(path, "w") as other:
         other.writestr("README", "hello")
     with pytest.raises(InvalidInput, match="is not a whole backup"):
-        await backup.restore(elsewhere, path)
+        await backup.restore_backup(elsewhere, path)
     with pytest.raises(InvalidInput, match="there is no such file"):
-        await backup.restore(elsewhere, tmp_path / "nowhere.zip")
+        await backup.restore_backup(elsewhere, tmp_path / "nowhere.zip")
 
 
 @pytest.mark.parametrize(
@@ -290,14 +290,14 @@ async def test_a_manifest_that_is_none_is_told(manifest: str, tmp_path: Path) ->
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", manifest)
     with pytest.raises(InvalidInput, match="is not a whole backup: its manifest"):
-        await backup.restore("postgresql://nowhere", path)
+        await backup.restore_backup("postgresql://nowhere", path)
 
 
 async def test_a_damaged_or_missing_member_is_told(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
     good, bad = tmp_path / "all.zip", tmp_path / "bad.zip"
-    await backup.write(full.url, good)
+    await backup.write_backup(full.url, good)
     data = bytearray(good.read_bytes())
     with zipfile.ZipFile(good) as source, zipfile.ZipFile(bad, "w") as target:
         begins_at = source.getinfo("job.copy").header_offset
@@ -305,27 +305,27 @@ async def test_a_damaged_or_missing_member_is_told(
             if name != "job.copy":
                 target.writestr(name, source.read(name))
     with pytest.raises(InvalidInput, match=r"is not a whole backup: .*job\.copy"):
-        await backup.restore(elsewhere, bad)
+        await backup.restore_backup(elsewhere, bad)
     sizes = (int.from_bytes(data[begins_at + at : begins_at + at + 2], "little") for at in (26, 28))
     # The first bits of what is packed say how; 3 is no way.
     data[begins_at + 30 + sum(sizes)] |= 0b110
     bad.write_bytes(data)
     with pytest.raises(InvalidInput, match=r"is not a whole backup: .*invalid block type"):
-        await backup.restore(elsewhere, bad)
+        await backup.restore_backup(elsewhere, bad)
 
 
 async def test_a_backup_of_a_newer_version_is_refused(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "all.zip"
-    made = await backup.write(full.url, path)
+    made = await backup.write_backup(full.url, path)
     future = backup.manifest_of(made.contents, made.taken_at)
     future["taken_at"] = made.taken_at.isoformat()
     future["migrations"].append({"number": 9999, "name": "later", "checksum": "x"})
     with zipfile.ZipFile(tmp_path / "future.zip", "w") as archive:
         archive.writestr("manifest.json", json.dumps(future))
     with pytest.raises(MigrationFailed, match=r"not for this version .* 9999"):
-        await backup.restore(elsewhere, tmp_path / "future.zip")
+        await backup.restore_backup(elsewhere, tmp_path / "future.zip")
 
 
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
@@ -333,22 +333,22 @@ async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
 ) -> None:
     older = migrations.known_migrations()[:3]
     await migrations.migrate(elsewhere, older)
-    made = await backup.write(elsewhere, tmp_path / "old.zip")
+    made = await backup.write_backup(elsewhere, tmp_path / "old.zip")
     assert len(made.contents.migrations) == 3
-    await backup.restore(elsewhere, tmp_path / "old.zip")
-    assert (await migrations.status(elsewhere)).is_current
+    await backup.restore_backup(elsewhere, tmp_path / "old.zip")
+    assert (await migrations.find_schema_status(elsewhere)).is_current
 
 
 async def test_the_file_is_private_complete_and_never_overwritten(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "all.zip"
-    await backup.write(full.url, path)
+    await backup.write_backup(full.url, path)
     assert mode_of(path) == 0o600
     with pytest.raises(InvalidInput, match="is there already"):
-        await backup.write(full.url, path)
+        await backup.write_backup(full.url, path)
     with pytest.raises(NotFound, match="nothing to back up"):
-        await backup.write(elsewhere, tmp_path / "none.zip")
+        await backup.write_backup(elsewhere, tmp_path / "none.zip")
     with pytest.raises(InvalidInput, match="cannot be written: No such file"):
-        await backup.write(full.url, tmp_path / "no" / "such.zip")
+        await backup.write_backup(full.url, tmp_path / "no" / "such.zip")
     assert names_in(tmp_path) == ["all.zip"]

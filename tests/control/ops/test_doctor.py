@@ -10,7 +10,7 @@ from evenbeat.config import Settings
 from evenbeat.control.ops import doctor
 from evenbeat.control.ops.doctor import CHECKS, Finding, diagnose
 from evenbeat.core.ops.audit import Actor
-from evenbeat.core.ops.figures import DatabaseFigures, Lag, LaneFigures, TableFigures
+from evenbeat.core.ops.figures import DatabaseFigures, LaneFigures, ScheduleLag, TableFigures
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import maintenance
 from tests.conftest import START
@@ -71,7 +71,7 @@ async def test_a_kind_that_nobody_serves_is_told_while_something_waits_for_it(
     assert told.what == "1 jobs of kind crawl are due, and no live node serves it"
     seen = await doctor.figures.look(shop.database)
     programs = LaneFigures("program", (), is_served=False, due=2, lag=HOUR)
-    [told] = doctor.kinds_and_letters(replace(seen, lanes=(programs,)))
+    [told] = doctor.check_kinds_and_letters(replace(seen, lanes=(programs,)))
     assert told.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
 
 
@@ -108,8 +108,8 @@ SERVERS = {
 def test_what_the_server_says_of_itself_is_judged(
     settings: Settings, change: dict[str, Any], check: str
 ) -> None:
-    assert list(doctor.server(WELL, settings)) == []
-    [finding] = doctor.server(replace(WELL, **change), settings)
+    assert list(doctor.check_database_server(WELL, settings)) == []
+    [finding] = doctor.check_database_server(replace(WELL, **change), settings)
     assert (finding.check, finding.is_wrong) == (check, True)
 
 
@@ -124,15 +124,15 @@ SETTINGS = {
 def test_settings_that_do_not_fit_are_told(
     settings: Settings, name: str, changes: dict[str, Any]
 ) -> None:
-    assert list(doctor.settings_that_clash(settings)) == []
-    [finding] = doctor.settings_that_clash(settings.model_copy(update=changes))
+    assert list(doctor.check_settings(settings)) == []
+    [finding] = doctor.check_settings(settings.model_copy(update=changes))
     assert finding.what.startswith(name)
 
 
 async def test_one_machine_has_one_clock(database: Database) -> None:
     ours = Database(database.url)
     await ours.open()
-    assert await doctor.difference_of_clocks(ours) == []
+    assert await doctor.check_clocks(ours) == []
     await ours.close()
 
 
@@ -146,4 +146,11 @@ def test_clocks_that_are_apart_are_told(seconds: int) -> None:
 
 
 def test_a_lag_within_bounds_is_no_news(settings: Settings) -> None:
-    assert list(doctor.schedule_and_nodes(Lag(settings.ready_lag, ZERO, 1, ZERO), settings)) == []
+    assert (
+        list(
+            doctor.check_schedule_and_nodes(
+                ScheduleLag(settings.ready_lag, ZERO, 1, ZERO), settings
+            )
+        )
+        == []
+    )

@@ -234,7 +234,7 @@ async def test_an_edited_payload_is_a_job_of_its_own(desk: Desk) -> None:
     assert (made.definition.labels, made.definition.priority) == ({"team": "a"}, 7)
     assert made.definition.policy == job.definition.policy
     assert made.definition.group == Group("site", job_limit=1)
-    assert (await groups.by_key(desk.database, "site")).max_running == 2
+    assert (await groups.find_group(desk.database, "site")).max_running == 2
     assert (await desk.look(job)).definition.payload == {"n": 1}, "the schedule goes on as it was"
     await desk.finish(made)
     assert (await desk.look(made)).pulse.state is State.COMPLETED
@@ -388,12 +388,12 @@ async def test_what_was_seen_to_is_not_alerted_on_any_more(
     desk: Desk, action: LetterAction
 ) -> None:
     await bury(desk)
-    await figures.take(desk.database)
-    taken = await figures.read(desk.database)
+    await figures.save_figures(desk.database)
+    taken = await figures.read_figures(desk.database)
     assert taken is not None
     assert taken.open_dead_letters == 1
     await letters_of(desk).act(action, OPEN)
-    await figures.take(desk.database)
-    taken = await figures.read(desk.database)
+    await figures.save_figures(desk.database)
+    taken = await figures.read_figures(desk.database)
     assert taken is not None
     assert (taken.open_dead_letters, taken.oldest_dead_letter.total_seconds()) == (0, 0)

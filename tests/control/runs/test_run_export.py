@@ -23,7 +23,7 @@ async def world(database: Database) -> Database:
 
 
 async def ids(database: Database, chosen: RunFilter = EVERY_RUN, at_once: int = 500) -> list[int]:
-    return [each.run.id async for each in runs.export(database.url, "set", chosen, at_once)]
+    return [each.run.id async for each in runs.export_runs(database.url, "set", chosen, at_once)]
 
 
 async def test_every_run_comes_once_the_one_in_hand_too(world: Database) -> None:
@@ -46,6 +46,6 @@ async def test_a_filter_chooses(world: Database, settings: Settings) -> None:
 async def test_runs_of_a_removed_job_are_history_too(world: Database) -> None:
     async with world.connection() as connection:
         await connection.execute("delete from evenbeat.job where id = 4")
-    found = [each async for each in runs.export(world.url, "set", EVERY_RUN)]
+    found = [each async for each in runs.export_runs(world.url, "set", EVERY_RUN)]
     [gone] = [each for each in found if each.run.id == 9]
     assert (gone.job_uid, gone.job_name, gone.kind) == (None, None, None)

@@ -9,8 +9,8 @@ from bench.support.balance import fleets, moves, oracle, ours, rivals
 from bench.support.balance.fleets import Fleet
 from bench.support.balance.judge import GRAINS, bins, judge, starts, week_of
 
-from evenbeat.core.balance.model import Budget, Candidate, Guard, instant_of
-from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.model import MoveBudget, MoveGuard, RebalanceCandidate, instant_of
+from evenbeat.core.balance.rebalance import plan_rebalance
 
 FLEETS: dict[str, Callable[[], Fleet]] = {
     "small": fleets.small,
@@ -43,11 +43,11 @@ def test_a_rebalance_moves_hardly_more_than_the_fewest_that_could_do_it(name: st
     fleet = FLEETS[name]()
     placed = rivals.now_plus_interval(fleet)
     start = week_of(fleet)
-    plan = rebalance(
-        [Candidate(load) for load in ours.loads_of(fleet, placed, start)],
+    plan = plan_rebalance(
+        [RebalanceCandidate(load) for load in ours.loads_of(fleet, placed, start)],
         instant_of(start),
-        budget=Budget(tolerance=0.05, minute_tolerance=None),
-        guard=Guard(timedelta(0), timedelta(0)),
+        budget=MoveBudget(tolerance=0.05, minute_tolerance=None),
+        guard=MoveGuard(timedelta(0), timedelta(0)),
     )
     fewest = oracle.fewest_moves(fleet, placed, moves.level_of(fleet, placed, plan.moves, 0.05))
     assert fewest is not None

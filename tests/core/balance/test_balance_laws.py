@@ -7,23 +7,23 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.core.balance.bulk import place_all
+from evenbeat.core.balance.bulk_placement import place_jobs
 from evenbeat.core.balance.model import (
     DAY_S,
     WEEK_S,
-    Budget,
-    Candidate,
-    Guard,
-    Load,
-    Plan,
+    JobLoad,
+    MoveBudget,
+    MoveGuard,
+    RebalanceCandidate,
+    RebalancePlan,
     instant_of,
     seconds_of,
 )
-from evenbeat.core.balance.place import place
-from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.phase_search import place_job
+from evenbeat.core.balance.rebalance import plan_rebalance
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import evenness, measure, misplaced
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.balance.score import count_misplaced_runs, evenness, measure_score
+from evenbeat.core.time.schedules.base.window import Window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOWS = st.timedeltas(timedelta(0), timedelta(days=3650)).map(lambda passed: START + passed)
@@ -48,17 +48,19 @@ few = settings(max_examples=25)
 
 
 @st.composite
-def loads(draw: st.DrawFn, *, are_placed: bool, most: int = 25) -> list[Load]:
+def loads(draw: st.DrawFn, *, are_placed: bool, most: int = 25) -> list[JobLoad]:
     kinds = draw(
         st.lists(st.tuples(INTERVALS, st.none() | WINDOWS, COSTS), min_size=1, max_size=most)
     )
-    made = [Load(job, t, cost_s=cost, window=window) for job, (t, window, cost) in enumerate(kinds)]
+    made = [
+        JobLoad(job, t, cost_s=cost, window=window) for job, (t, window, cost) in enumerate(kinds)
+    ]
     if not are_placed:
         return made
     return [replace(load, phase_s=draw(st.integers(0, load.interval_s - 1))) for load in made]
 
 
-def ring_of(now: datetime, jobs: list[Load]) -> LoadRing:
+def ring_of(now: datetime, jobs: list[JobLoad]) -> LoadRing:
     ring = LoadRing(now)
     for job in jobs:
         ring.add(job)
@@ -73,7 +75,7 @@ def arrays(ring: LoadRing) -> list[bytes]:
 @few
 @given(NOWS, loads(are_placed=True), loads(are_placed=True))
 def test_what_is_taken_out_leaves_the_ring_as_if_it_had_never_been_there(
-    now: datetime, kept: list[Load], gone: list[Load]
+    now: datetime, kept: list[JobLoad], gone: list[JobLoad]
 ):
     ring, never = ring_of(now, [*kept, *gone]), ring_of(now, kept)
     for load in gone:
@@ -86,7 +88,7 @@ def test_what_is_taken_out_leaves_the_ring_as_if_it_had_never_been_there(
 
 @few
 @given(NOWS, loads(are_placed=True))
-def test_a_ring_made_at_once_is_the_ring_made_one_by_one(now: datetime, jobs: list[Load]):
+def test_a_ring_made_at_once_is_the_ring_made_one_by_one(now: datetime, jobs: list[JobLoad]):
     at_once = LoadRing(now)
     at_once.add_all(jobs)
     one_by_one = ring_of(now, jobs)
@@ -94,7 +96,7 @@ def test_a_ring_made_at_once_is_the_ring_made_one_by_one(now: datetime, jobs: li
     assert (at_once.rhythms, at_once.drifting) == (one_by_one.rhythms, one_by_one.drifting)
 
 
-def first_inside(load: Load, now: datetime) -> datetime:
+def first_inside(load: JobLoad, now: datetime) -> datetime:
     """The latest that a first beat may come: an interval from now, or from the opening."""
     latest = now + timedelta(seconds=load.interval_s)
     if load.window is None or load.window.is_open(now):
@@ -106,10 +108,12 @@ def first_inside(load: Load, now: datetime) -> datetime:
 @few
 @given(NOWS, loads(are_placed=False), st.booleans())
 def test_no_first_beat_is_later_than_an_interval_unless_a_window_forbids(
-    now: datetime, jobs: list[Load], is_bulk: bool
+    now: datetime, jobs: list[JobLoad], is_bulk: bool
 ):
     ring = LoadRing(now)
-    found = place_all(ring, jobs, now) if is_bulk else [place(ring, load, now) for load in jobs]
+    found = (
+        place_jobs(ring, jobs, now) if is_bulk else [place_job(ring, load, now) for load in jobs]
+    )
     for load, placement in zip(jobs, found, strict=True):
         assert placement.job == load.job
         assert now < placement.first_at <= first_inside(load, now)
@@ -121,16 +125,16 @@ def test_no_first_beat_is_later_than_an_interval_unless_a_window_forbids(
 
 @few
 @given(NOWS, loads(are_placed=False))
-def test_the_same_jobs_are_always_placed_alike(now: datetime, jobs: list[Load]):
-    again = place_all(LoadRing(now), jobs, now)
-    assert place_all(LoadRing(now), jobs, now) == again
+def test_the_same_jobs_are_always_placed_alike(now: datetime, jobs: list[JobLoad]):
+    again = place_jobs(LoadRing(now), jobs, now)
+    assert place_jobs(LoadRing(now), jobs, now) == again
 
 
 @few
 @given(NOWS, loads(are_placed=False))
-def test_a_ring_after_placing_holds_exactly_what_was_placed(now: datetime, jobs: list[Load]):
+def test_a_ring_after_placing_holds_exactly_what_was_placed(now: datetime, jobs: list[JobLoad]):
     ring = LoadRing(now)
-    found = place_all(ring, jobs, now)
+    found = place_jobs(ring, jobs, now)
     placed = [replace(load, phase_s=at.phase_s) for load, at in zip(jobs, found, strict=True)]
     assert arrays(ring) == arrays(ring_of(now, placed))
 
@@ -153,36 +157,40 @@ def test_a_run_that_goes_from_a_fuller_to_an_emptier_slot_never_lowers_the_score
     after = load.copy()
     after[full] -= 1
     after[empty] += 1
-    assert misplaced(after, fixed) <= misplaced(load, fixed)
+    assert count_misplaced_runs(after, fixed) <= count_misplaced_runs(load, fixed)
     assert evenness(after, fixed, together) >= evenness(load, fixed, together)
 
 
-GUARDS = st.sampled_from([Guard(), Guard(timedelta(0), timedelta(0))])
+GUARDS = st.sampled_from([MoveGuard(), MoveGuard(timedelta(0), timedelta(0))])
 BUDGETS = st.builds(
-    Budget,
+    MoveBudget,
     st.none() | st.integers(0, 10),
     st.sampled_from([0.0, 0.02, 0.2]),
     st.sampled_from([None, 0.0, 1.0]),
 )
 
 
-def applied(jobs: list[Load], plan: Plan) -> list[Load]:
+def applied(jobs: list[JobLoad], plan: RebalancePlan) -> list[JobLoad]:
     phases = {move.job: move.new_phase_s for move in plan.moves}
     return [replace(load, phase_s=phases.get(load.job, load.phase_s)) for load in jobs]
 
 
 @few
 @given(NOWS, loads(are_placed=True), BUDGETS, GUARDS)
-def test_a_plan_keeps_its_promises(now: datetime, jobs: list[Load], budget: Budget, guard: Guard):
+def test_a_plan_keeps_its_promises(
+    now: datetime, jobs: list[JobLoad], budget: MoveBudget, guard: MoveGuard
+):
     candidates = [
-        Candidate(load, next_beat_at=instant_of(next_beat(load, now)), is_running=load.job % 7 == 3)
+        RebalanceCandidate(
+            load, next_beat_at=instant_of(next_beat(load, now)), is_running=load.job % 7 == 3
+        )
         for load in jobs
     ]
-    plan = rebalance(candidates, now, budget=budget, guard=guard)
-    assert rebalance(candidates, now, budget=budget, guard=guard) == plan
+    plan = plan_rebalance(candidates, now, budget=budget, guard=guard)
+    assert plan_rebalance(candidates, now, budget=budget, guard=guard) == plan
     ring = LoadRing(now)
     ring.add_all(applied(jobs, plan))
-    assert measure(ring) == plan.after
+    assert measure_score(ring) == plan.after
     moved = [move.job for move in plan.moves]
     assert (
         len(set(moved)) == len(moved) <= (budget.max_moves if budget.max_moves is not None else 99)
@@ -199,7 +207,7 @@ def test_a_plan_keeps_its_promises(now: datetime, jobs: list[Load], budget: Budg
         assert seconds_of(move.old_next_at) % by_job[move.job].interval_s == move.old_phase_s
 
 
-def next_beat(load: Load, now: datetime) -> int:
+def next_beat(load: JobLoad, now: datetime) -> int:
     after = seconds_of(now) + 1
     return after + ((load.phase_s or 0) - after) % load.interval_s
 
@@ -207,10 +215,12 @@ def next_beat(load: Load, now: datetime) -> int:
 @settings(max_examples=10)
 @given(NOWS, st.lists(st.sampled_from([300, 900, 1800, 3600, DAY_S]), min_size=1, max_size=150))
 def test_an_even_plan_is_left_alone(now: datetime, intervals: list[int]):
-    jobs = [Load(job, interval) for job, interval in enumerate(intervals)]
-    found = place_all(LoadRing(now), jobs, now)
+    jobs = [JobLoad(job, interval) for job, interval in enumerate(intervals)]
+    found = place_jobs(LoadRing(now), jobs, now)
     even = [replace(load, phase_s=at.phase_s) for load, at in zip(jobs, found, strict=True)]
-    plan = rebalance(
-        [Candidate(load) for load in even], now, guard=Guard(timedelta(0), timedelta(0))
+    plan = plan_rebalance(
+        [RebalanceCandidate(load) for load in even],
+        now,
+        guard=MoveGuard(timedelta(0), timedelta(0)),
     )
     assert plan.moves == ()

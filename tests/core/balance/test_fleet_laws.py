@@ -11,22 +11,22 @@ from bench.support.balance import fleets, moves, oracle, ours, rivals
 from bench.support.balance.fleets import Fleet
 from bench.support.balance.judge import bins, starts, week_of
 
-from evenbeat.core.balance.bulk import place_all
+from evenbeat.core.balance.bulk_placement import place_jobs
 from evenbeat.core.balance.model import (
     MINUTE_S,
     WEEK_S,
-    Budget,
-    Candidate,
-    Load,
+    JobLoad,
+    MoveBudget,
     Placement,
+    RebalanceCandidate,
     Score,
     instant_of,
     seconds_of,
 )
-from evenbeat.core.balance.place import place
-from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.phase_search import place_job
+from evenbeat.core.balance.rebalance import plan_rebalance
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import measure
+from evenbeat.core.balance.score import measure_score
 
 # Of each as many as show what it is about, so that all of them take seconds.
 COUNT = 100
@@ -34,18 +34,18 @@ NAMED = {make.__name__: make for make in fleets.ALL}
 every_fleet = pytest.mark.parametrize("name", NAMED)
 
 
-def one_by_one(ring: LoadRing, loads: list[Load], now: datetime) -> list[Placement]:
-    return [place(ring, load, now) for load in loads]
+def one_by_one(ring: LoadRing, loads: list[JobLoad], now: datetime) -> list[Placement]:
+    return [place_job(ring, load, now) for load in loads]
 
 
-def unplaced(fleet: Fleet, start_s: int) -> list[Load]:
+def unplaced(fleet: Fleet, start_s: int) -> list[JobLoad]:
     return [fleet.load(int(i), start_s) for i in np.flatnonzero(~fleet.is_pinned)]
 
 
-@pytest.mark.parametrize("put", [one_by_one, place_all])
+@pytest.mark.parametrize("put", [one_by_one, place_jobs])
 @every_fleet
 def test_no_interval_is_changed_and_no_first_run_is_later_than_it_must_be(
-    name: str, put: Callable[[LoadRing, list[Load], datetime], list[Placement]]
+    name: str, put: Callable[[LoadRing, list[JobLoad], datetime], list[Placement]]
 ):
     fleet = NAMED[name](COUNT)
     now = fleet.now
@@ -68,7 +68,7 @@ def test_no_interval_is_changed_and_no_first_run_is_later_than_it_must_be(
 @every_fleet
 def test_what_was_placed_all_at_once_is_left_alone_by_a_rebalance(name: str):
     fleet = NAMED[name](COUNT)
-    assert moves.moves_of(fleet, ours.batch(fleet), Budget()) == ()
+    assert moves.moves_of(fleet, ours.batch(fleet), MoveBudget()) == ()
 
 
 @every_fleet
@@ -76,7 +76,9 @@ def test_a_rebalance_never_makes_the_peak_higher_nor_the_week_less_even(name: st
     fleet = NAMED[name](COUNT)
     start = week_of(fleet)
     before = ours.loads_of(fleet, rivals.now_plus_interval(fleet), start)
-    plan = rebalance([Candidate(load) for load in before], instant_of(start), guard=moves.FREE)
+    plan = plan_rebalance(
+        [RebalanceCandidate(load) for load in before], instant_of(start), guard=moves.FREE
+    )
     phases = {move.job: move.new_phase_s for move in plan.moves}
     after = [replace(load, phase_s=phases.get(load.job, load.phase_s)) for load in before]
     was, now = (week(loads, start) for loads in (before, after))
@@ -84,10 +86,10 @@ def test_a_rebalance_never_makes_the_peak_higher_nor_the_week_less_even(name: st
     assert now.score >= was.score
 
 
-def week(loads: list[Load], start: int) -> Score:
+def week(loads: list[JobLoad], start: int) -> Score:
     ring = LoadRing(instant_of(start))
     ring.add_all(loads)
-    return measure(ring, WEEK_S)
+    return measure_score(ring, WEEK_S)
 
 
 def test_rhythms_that_drift_are_even_in_weeks_that_no_placement_has_seen():

@@ -13,9 +13,9 @@ from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.schedules.every import Every
-from evenbeat.core.time.timetable import Bounds, Timetable
-from evenbeat.placement.choice import choose
-from evenbeat.store.balance.load_map import Placing, Standing
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
+from evenbeat.placement.placement_updates import decide_updates
+from evenbeat.store.balance.load_map import JobToPlace, PlacementUpdate
 from tests.core.balance.test_balance_laws import INTERVALS, WINDOWS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,9 +28,9 @@ NAMED = st.sampled_from(
 few = settings(max_examples=25)
 
 
-def standing(number: int, timetable: Timetable, now: datetime) -> Standing:
+def standing(number: int, timetable: Timetable, now: datetime) -> JobToPlace:
     planned = timetable.planned_at(now)
-    return Standing(
+    return JobToPlace(
         job_id=number,
         uid=UUID(int=number),
         timetable=planned,
@@ -52,13 +52,13 @@ def standing(number: int, timetable: Timetable, now: datetime) -> Standing:
     )
 
 
-def chosen(timetables: list[Timetable], now: datetime) -> list[Placing]:
-    jobs: list[Standing] = []
+def chosen(timetables: list[Timetable], now: datetime) -> list[PlacementUpdate]:
+    jobs: list[JobToPlace] = []
     for number, each in enumerate(timetables):
         # A narrow window that an interval never meets is refused before it is stored.
         with contextlib.suppress(InvalidInput):
             jobs.append(standing(number, each, now))
-    return choose(LoadRing(now), jobs, now, may_place=True)
+    return decide_updates(LoadRing(now), jobs, now, may_place=True)
 
 
 @few
@@ -129,7 +129,9 @@ def test_a_move_changes_no_beat_before_it_and_the_phase_of_all_after_it(
 def test_a_move_within_its_slack_loses_no_beat(
     text: str, before: int, after: int, now: datetime
 ) -> None:
-    bare = Timetable(parse(text), within=timedelta(hours=1), bounds=Bounds(starts_at=START))
+    bare = Timetable(
+        parse(text), within=timedelta(hours=1), bounds=TimetableBounds(starts_at=START)
+    )
     old = bare.placed(before * SECOND)
     beats = old.next_beats(now, 4)
     new = old.moved(after * SECOND, beats[2])

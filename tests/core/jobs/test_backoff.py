@@ -7,13 +7,13 @@ import pytest
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.backoff import (
-    LONGEST,
+    LONGEST_BACKOFF,
     Backoff,
     Exponential,
     Fixed,
     Linear,
     RetryRule,
-    rule_for,
+    find_retry_rule,
 )
 
 SECOND = timedelta(seconds=1)
@@ -28,7 +28,7 @@ def test_by_default_the_wait_doubles_from_a_minute_to_an_hour():
 
 
 def test_with_a_base_of_two_seconds_five_failures_wait_two_to_thirty_two_seconds():
-    waits = seconds(Exponential(2 * SECOND, LONGEST), 5)
+    waits = seconds(Exponential(2 * SECOND, LONGEST_BACKOFF), 5)
     assert waits == [2, 4, 8, 16, 32]
     assert list(accumulate(waits)) == [2, 6, 14, 30, 62]
 
@@ -55,8 +55,8 @@ def test_a_huge_attempt_waits_no_longer_than_the_cap(backoff: Backoff):
 
 
 def test_the_smallest_base_reaches_the_largest_cap_and_stays_there():
-    backoff = Exponential(timedelta(microseconds=1), LONGEST)
-    assert backoff.delay(41) == backoff.delay(10**6) == LONGEST
+    backoff = Exponential(timedelta(microseconds=1), LONGEST_BACKOFF)
+    assert backoff.delay(41) == backoff.delay(10**6) == LONGEST_BACKOFF
 
 
 def test_without_a_base_there_is_no_wait():
@@ -84,7 +84,7 @@ def test_jitter_still_spreads_the_waits_that_have_reached_the_cap():
         Exponential(jitter=0.25),
         Linear(1.5 * SECOND, timedelta(days=1)),
         Fixed(timedelta(0)),
-        Exponential(timedelta(milliseconds=250), LONGEST),
+        Exponential(timedelta(milliseconds=250), LONGEST_BACKOFF),
     ],
 )
 def test_an_object_reads_back_as_the_same_backoff(backoff: Backoff):
@@ -135,7 +135,7 @@ def test_every_bad_field_is_named_at_once():
     assert [error.field for error in caught.value.errors] == ["backoff.step", "backoff.cap"]
 
 
-@pytest.mark.parametrize("wait", [-SECOND, LONGEST + SECOND])
+@pytest.mark.parametrize("wait", [-SECOND, LONGEST_BACKOFF + SECOND])
 def test_a_backoff_out_of_bounds_cannot_be_made(wait: timedelta):
     with pytest.raises(InvalidInput, match="base: must be from 0 seconds to 10 days"):
         Exponential(wait)
@@ -149,14 +149,14 @@ def test_jitter_above_one_would_be_a_wait_into_the_past():
 def test_a_rule_for_the_type_goes_before_a_rule_for_the_class():
     by_class, by_type = RetryRule("handler_error"), RetryRule("ValueError", max_attempts=1)
     rules = [by_class, by_type]
-    assert rule_for(rules, "ValueError", "handler_error") is by_type
-    assert rule_for(rules, "KeyError", "handler_error") is by_class
-    assert rule_for(rules, None, "timeout") is None
+    assert find_retry_rule(rules, "ValueError", "handler_error") is by_type
+    assert find_retry_rule(rules, "KeyError", "handler_error") is by_class
+    assert find_retry_rule(rules, None, "timeout") is None
 
 
 def test_of_two_rules_for_one_error_the_first_holds():
     first, second = RetryRule("timeout", max_attempts=1), RetryRule("timeout", max_attempts=2)
-    assert rule_for([first, second], "timeout") is first
+    assert find_retry_rule([first, second], "timeout") is first
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from evenbeat.core.jobs.catchup import OVERDUE, Missed
+from evenbeat.core.jobs.catchup import OVERDUE, MissedBeats
 from evenbeat.core.jobs.model import CatchUp, Cause
 from evenbeat.core.runs.late_start import skip_if_too_late
 from evenbeat.core.runs.outcome import Done, Failed, Skipped
@@ -20,14 +20,14 @@ def test_missed_beats_become_one_run_and_one_row():
     verdict = settle(claimed(started_at=at(5, 30)), Done(), at(5, 40))
     assert verdict.next_beat_at == at(6)
     made_up = "made up by the run before, number 7"
-    assert verdict.missed == Missed(5, at(1), at(5), made_up)
+    assert verdict.missed == MissedBeats(5, at(1), at(5), made_up)
 
 
 def test_beats_that_come_due_while_the_job_runs_are_missed():
     verdict = settle(claimed(), Done(), at(2, 40))
     assert verdict.next_beat_at == at(3)
     still_going = "the run before, number 7, was still going"
-    assert verdict.missed == Missed(2, at(1), at(2), still_going)
+    assert verdict.missed == MissedBeats(2, at(1), at(2), still_going)
 
 
 def test_a_beat_at_the_very_instant_of_the_end_is_behind():
@@ -123,7 +123,7 @@ def test_with_catch_up_all_the_oldest_beats_over_the_cap_go():
     verdict = settle(claimed(catch_up=CatchUp.ALL, catch_up_cap=2), Done(), at(5, 30))
     assert verdict.next_beat_at == at(4)
     reason = "more than 2 beats behind (catch_up_cap): the oldest go"
-    assert verdict.missed == Missed(3, at(1), at(3), reason)
+    assert verdict.missed == MissedBeats(3, at(1), at(3), reason)
 
 
 def test_the_newest_beats_are_kept_although_fewer_runs_are_to_come():
@@ -183,7 +183,7 @@ def test_a_later_beat_that_is_still_in_time_is_run_although_an_earlier_one_was_s
     job = claimed(started_at=at(5, 5), start_deadline=10 * MINUTE)
     verdict = settle(job, Skipped("late"), at(5, 5))
     assert verdict.next_beat_at == at(5)
-    assert verdict.missed == Missed(4, at(1), at(4), "too late, like the beat before")
+    assert verdict.missed == MissedBeats(4, at(1), at(4), "too late, like the beat before")
 
 
 def test_a_beat_late_by_exactly_its_deadline_is_in_time_for_settling_as_for_deciding():

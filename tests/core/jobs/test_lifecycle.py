@@ -6,15 +6,15 @@ import pytest
 
 from evenbeat.core.errors import IllegalTransition
 from evenbeat.core.jobs.lifecycle import (
-    MEANING,
-    TABLE,
+    MEANINGS,
+    TRANSITIONS,
     Action,
     Event,
     allowed_actions,
-    check,
-    draw,
+    check_transition,
+    draw_lifecycle,
+    find_target_states,
     states_allowing,
-    targets,
 )
 from evenbeat.core.jobs.model import State
 
@@ -57,17 +57,17 @@ def test_every_action_in_every_state(state: str, action: str, sign: str):
 @pytest.mark.parametrize(("state", "action", "sign"), PAIRS)
 def test_what_is_refused_says_what_is_allowed_instead(state: str, action: str, sign: str):
     if sign == "+":
-        check(action, State(state))
+        check_transition(action, State(state))
         return
     with pytest.raises(IllegalTransition) as caught:
-        check(action, State(state))
+        check_transition(action, State(state))
     assert (caught.value.action, caught.value.state) == (action, state)
     assert caught.value.allowed == allowed_actions(State(state))
 
 
 def test_a_failed_job_with_a_next_beat_may_be_paused_and_cancelled():
-    check("pause", State.FAILED, has_next=True)
-    check("cancel", State.FAILED, has_next=True)
+    check_transition("pause", State.FAILED, has_next=True)
+    check_transition("cancel", State.FAILED, has_next=True)
 
 
 # What a job that runs, or is blocked, allows by where it comes to rest afterwards.
@@ -90,7 +90,7 @@ def test_what_was_asked_of_a_run_in_hand_counts_as_if_it_were_done(
 
 def test_an_unknown_action_is_refused_like_a_wrong_one():
     with pytest.raises(IllegalTransition, match="cannot explode a job that is paused"):
-        check("explode", State.PAUSED)
+        check_transition("explode", State.PAUSED)
 
 
 def test_actions_come_in_the_order_of_the_page():
@@ -123,30 +123,32 @@ def test_a_statement_can_ask_where_its_action_is_allowed():
     ],
 )
 def test_where_a_way_leads(action: Action | Event, state: State, leads_to: set[str]):
-    assert set(targets(action, state)) == leads_to
+    assert set(find_target_states(action, state)) == leads_to
 
 
 def test_nothing_but_a_person_brings_a_cancelled_or_completed_job_back():
     over = (State.CANCELLED, State.COMPLETED)
-    assert {edge.move for edge in TABLE if edge.state in over} == {"retry", "edit", "delete"}
+    assert {edge.move for edge in TRANSITIONS if edge.state in over} == {"retry", "edit", "delete"}
 
 
 def test_no_way_is_written_twice_and_every_one_has_a_meaning():
-    pairs = [(edge.state, edge.move) for edge in TABLE]
+    pairs = [(edge.state, edge.move) for edge in TRANSITIONS]
     assert len(pairs) == len(set(pairs))
-    assert set(MEANING) == {*Action, *Event} == {edge.move for edge in TABLE}
+    assert set(MEANINGS) == {*Action, *Event} == {edge.move for edge in TRANSITIONS}
 
 
 def test_every_state_can_be_reached_and_left():
-    reached = {target for edge in TABLE for target in edge.targets if target is not edge.state}
+    reached = {
+        target for edge in TRANSITIONS for target in edge.targets if target is not edge.state
+    }
     assert reached == set(State)
-    assert {edge.state for edge in TABLE if edge.move is Action.DELETE} == set(State)
+    assert {edge.state for edge in TRANSITIONS if edge.move is Action.DELETE} == set(State)
 
 
 def test_the_documentation_shows_the_table_as_it_is():
     _, _, rest = DOCS.read_text().partition("<!-- begin: drawn from the table -->\n")
     shown, _, _ = rest.partition("<!-- end: drawn from the table -->")
-    assert shown == draw(), (
+    assert shown == draw_lifecycle(), (
         "docs/lifecycle.md is out of date: put what `python -m evenbeat.core.jobs.lifecycle` "
         "prints between its markers"
     )

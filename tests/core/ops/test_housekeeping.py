@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.ops.housekeeping import (
-    LARGEST,
+    LARGEST_PIECE,
     SHORTEST_PAUSE,
-    SMALLEST,
-    WANTED,
-    next_size,
+    SMALLEST_PIECE,
+    TARGET_PIECE_TIME,
+    next_piece_size,
     pause_after,
 )
 
@@ -19,20 +19,20 @@ MS = timedelta(milliseconds=1)
 TIMES = st.timedeltas(timedelta(0), timedelta(minutes=1))
 
 
-@given(st.integers(SMALLEST, LARGEST), TIMES)
+@given(st.integers(SMALLEST_PIECE, LARGEST_PIECE), TIMES)
 def test_a_piece_stays_within_its_bounds_and_at_most_doubles(size: int, took: timedelta) -> None:
-    following = next_size(size, took)
-    assert SMALLEST <= following <= min(LARGEST, max(2 * size, SMALLEST))
+    following = next_piece_size(size, took)
+    assert SMALLEST_PIECE <= following <= min(LARGEST_PIECE, max(2 * size, SMALLEST_PIECE))
 
 
 @pytest.mark.parametrize(("took", "expected"), [(25, 400), (50, 200), (100, 100), (10_000, 50)])
 def test_a_piece_that_took_too_long_is_followed_by_a_smaller_one(took: int, expected: int) -> None:
-    assert next_size(400, took * MS) == expected
+    assert next_piece_size(400, took * MS) == expected
 
 
 def test_a_quick_piece_is_followed_by_a_larger_one() -> None:
-    assert next_size(100, WANTED / 1000) == 200
-    assert next_size(900, WANTED / 1000) == LARGEST
+    assert next_piece_size(100, TARGET_PIECE_TIME / 1000) == 200
+    assert next_piece_size(900, TARGET_PIECE_TIME / 1000) == LARGEST_PIECE
 
 
 @given(TIMES, st.floats(0.01, 0.99))
@@ -43,4 +43,4 @@ def test_no_more_than_the_share_is_spent(took: timedelta, share: float) -> None:
 
 
 def test_who_may_take_all_of_the_time_never_rests() -> None:
-    assert pause_after(WANTED, 1.0) == timedelta(0)
+    assert pause_after(TARGET_PIECE_TIME, 1.0) == timedelta(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenbeat.core.runs.error_signatures import NOTHING_SAID, signature_of
+from evenbeat.core.runs.error_signatures import NOTHING_SAID, build_signature
 
 SAME = {
     "numbers": ["took 12.5 s, and 3 are allowed", "took 7 s, and 10 are allowed"],
@@ -29,20 +29,20 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), SAME.values(), ids=SAME)
 def test_what_differs_from_run_to_run_does_not_count(one: str, other: str) -> None:
-    assert signature_of(one) == signature_of(other)
+    assert build_signature(one) == build_signature(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_what_was_said_counts(one: str, other: str) -> None:
-    assert signature_of(one) != signature_of(other)
+    assert build_signature(one) != build_signature(other)
 
 
 def test_the_rest_of_the_words_stays() -> None:
     told = "ConnectionError: can't reach 'db-1' at 10.0.0.7:5432 after 3 tries"
     expected = "ConnectionError: can't reach <text> at <n> after <n> tries"
-    assert signature_of(told) == expected
+    assert build_signature(told) == expected
 
 
 def test_without_an_error_its_class_says_what_it_was() -> None:
-    assert signature_of(None, "lost") == signature_of(" \n", "lost") == "lost"
-    assert signature_of(None) == NOTHING_SAID
+    assert build_signature(None, "lost") == build_signature(" \n", "lost") == "lost"
+    assert build_signature(None) == NOTHING_SAID

@@ -15,10 +15,10 @@ from evenbeat.core.jobs.model import Cause, Run, RunState
 from evenbeat.core.runs.run_export import (
     COLUMNS,
     ExportedRun,
-    as_object,
     csv_header,
     csv_line,
     json_line,
+    run_to_object,
 )
 
 AT = datetime(2030, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -47,7 +47,7 @@ def read_back(line: str) -> dict[str, str]:
 def test_every_column_is_written_in_both_forms() -> None:
     told = json.loads(json_line(EXPORTED))
     assert tuple(told) == COLUMNS
-    assert told == as_object(EXPORTED)
+    assert told == run_to_object(EXPORTED)
     assert (told["duration_ms"], told["started_at"]) == (1001, "2030-01-01T12:00:00.123456Z")
     row = read_back(csv_line(EXPORTED))
     assert tuple(row) == COLUMNS

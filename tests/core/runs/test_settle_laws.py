@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.jobs.backoff import Exponential, Fixed, Linear
-from evenbeat.core.jobs.lifecycle import Action, Event, targets
+from evenbeat.core.jobs.lifecycle import Action, Event, find_target_states
 from evenbeat.core.jobs.model import (
     AfterFailure,
     CatchUp,
@@ -35,7 +35,7 @@ from evenbeat.core.runs.settle import MOST_LOSSES, Verdict, settle
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 
 NOW = datetime(2026, 3, 29, tzinfo=UTC)  # the night in which Berlin's clocks go forward
 
@@ -54,7 +54,7 @@ schedules = st.one_of(
     ),
 )
 bounds = st.builds(
-    Bounds,
+    TimetableBounds,
     ends_at=st.none() | lengths.map(lambda length: NOW + length + timedelta(seconds=1)),
     max_runs=st.none() | st.integers(1, 5),
 )
@@ -228,7 +228,7 @@ def event_of(outcome: Outcome, verdict: Verdict) -> Event | Action:
 @given(ends())
 def test_every_verdict_is_a_way_of_the_table(end: tuple[Claimed, Outcome, datetime]):
     verdict = settle(*end)
-    assert verdict.state in targets(event_of(end[1], verdict), State.RUNNING)
+    assert verdict.state in find_target_states(event_of(end[1], verdict), State.RUNNING)
 
 
 @given(ends())

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.runs.error_signatures import LONGEST_SIGNATURE, signature_of
+from evenbeat.core.runs.error_signatures import LONGEST_SIGNATURE, build_signature
 
 PIECES = st.sampled_from(
     [
@@ -18,12 +18,12 @@ NUMBERS = st.integers(min_value=0, max_value=10**12)
 
 @given(TEXTS)
 def test_a_signature_is_its_own_signature(error: str) -> None:
-    assert signature_of(signature_of(error)) == signature_of(error)
+    assert build_signature(build_signature(error)) == build_signature(error)
 
 
 @given(TEXTS)
 def test_a_signature_is_one_short_line_without_a_digit(error: str) -> None:
-    signature = signature_of(error)
+    signature = build_signature(error)
     assert 1 <= len(signature) <= LONGEST_SIGNATURE
     assert signature.splitlines() == [signature]
     assert not any(each.isdecimal() for each in signature)
@@ -31,9 +31,9 @@ def test_a_signature_is_one_short_line_without_a_digit(error: str) -> None:
 
 @given(st.text(alphabet="abc ,:-.", max_size=40), NUMBERS, NUMBERS)
 def test_numbers_do_not_count(words: str, one: int, other: int) -> None:
-    assert signature_of(f"{words} {one} {words}") == signature_of(f"{words} {other} {words}")
+    assert build_signature(f"{words} {one} {words}") == build_signature(f"{words} {other} {words}")
 
 
 @given(st.text(alphabet="abc/. ", max_size=40), st.text(alphabet="xyz /.,:-0189", max_size=40))
 def test_what_is_quoted_does_not_count(words: str, quoted: str) -> None:
-    assert signature_of(f"failed '{quoted}' {words}") == signature_of(f"failed 'q' {words}")
+    assert build_signature(f"failed '{quoted}' {words}") == build_signature(f"failed 'q' {words}")

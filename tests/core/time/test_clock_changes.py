@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenbeat.core.time.schedules.clockwork.changes import changes_in, offset_at
+from evenbeat.core.time.schedules.base.clock_changes import find_clock_changes, offset_at
 
 HOUR = timedelta(hours=1)
 
@@ -33,4 +33,6 @@ def test_changes_are_where_the_offset_changes_from_hour_to_hour(zone: str, year:
             walked.append(at)
         at += HOUR
     # Two zones of the world change at half past.
-    assert [change + (-(change - end) % HOUR) for change in changes_in(zone, year)] == walked
+    assert [
+        change + (-(change - end) % HOUR) for change in find_clock_changes(zone, year)
+    ] == walked

@@ -3,7 +3,13 @@
 import pytest
 
 from evenbeat.core.time import crontab
-from evenbeat.core.time.crontab import Entry, Setting, Unreadable, read, split_command
+from evenbeat.core.time.crontab import (
+    CrontabEntry,
+    CrontabSetting,
+    UnreadableLine,
+    parse_crontab,
+    split_command,
+)
 
 REAL = """\
 # m h dom mon dow command\r
@@ -22,12 +28,12 @@ CRON_TZ=Europe/Berlin
 0 0 * * * """
 
 
-def entries(text: str, **options: bool) -> list[Entry]:
-    return [line for line in read(text, **options).lines if isinstance(line, Entry)]
+def entries(text: str, **options: bool) -> list[CrontabEntry]:
+    return [line for line in parse_crontab(text, **options).lines if isinstance(line, CrontabEntry)]
 
 
 def test_every_line_is_accounted_for() -> None:
-    found = read(REAL)
+    found = parse_crontab(REAL)
     assert len(found.lines) + found.comments + found.blanks == REAL.count("\n") + 1
     assert (found.comments, found.blanks) == (2, 1)
     assert [line.number for line in found.lines] == [2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14]
@@ -54,8 +60,8 @@ def test_a_setting_holds_for_the_lines_below_it() -> None:
     ],
 )
 def test_settings_are_read_as_cron_reads_them(line: str, name: str, value: str) -> None:
-    [setting] = read(line).lines
-    assert isinstance(setting, Setting)
+    [setting] = parse_crontab(line).lines
+    assert isinstance(setting, CrontabSetting)
     assert (setting.name, setting.value) == (name, value)
 
 
@@ -85,11 +91,11 @@ def test_a_percent_sign_ends_the_command(text: str, command: str, stdin: str | N
 
 
 def test_a_line_is_never_continued() -> None:
-    found = read("* * * * * one \\\n  two\n")
+    found = parse_crontab("* * * * * one \\\n  two\n")
     entry, rest = found.lines
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, CrontabEntry)
     assert entry.command == "one \\"
-    assert isinstance(rest, Unreadable)
+    assert isinstance(rest, UnreadableLine)
 
 
 def test_tabs_trailing_blanks_and_carriage_returns_do_not_reach_the_schedule() -> None:
@@ -101,15 +107,15 @@ SYSTEM = "SHELL=/bin/sh\n17 * * * * root cd / && run-parts\n@daily www-data php 
 
 
 def test_a_column_of_users_is_found_by_root_and_known_users() -> None:
-    found = read(SYSTEM, users=["www-data"])
+    found = parse_crontab(SYSTEM, users=["www-data"])
     assert found.has_user_column
-    users = [line.user for line in found.lines if isinstance(line, Entry)]
+    users = [line.user for line in found.lines if isinstance(line, CrontabEntry)]
     assert users == ["root", "www-data"]
-    assert not read(SYSTEM, users=[]).has_user_column
+    assert not parse_crontab(SYSTEM, users=[]).has_user_column
 
 
 def test_commands_that_are_users_too_are_commands() -> None:
-    assert not read(
+    assert not parse_crontab(
         "* * * * * mail -s x y\n* * * * * sync\n", users=["mail", "sync"]
     ).has_user_column
 
@@ -122,8 +128,8 @@ def test_what_is_said_of_the_user_column_counts() -> None:
 
 
 def test_a_user_without_a_command_is_told() -> None:
-    [line] = read("* * * * * root\n", has_user_column=True).lines
-    assert isinstance(line, Unreadable)
+    [line] = parse_crontab("* * * * * root\n", has_user_column=True).lines
+    assert isinstance(line, UnreadableLine)
     assert line.why == "has no command"
 
 
@@ -138,22 +144,22 @@ DOUBTS = {
 @pytest.mark.parametrize(("schedule", "doubt"), DOUBTS.items())
 def test_what_people_get_wrong_is_to_be_looked_at(schedule: str, doubt: str) -> None:
     [entry] = entries(f"{schedule} run")
-    assert crontab.doubts(entry, "UTC") == (doubt,)
+    assert crontab.find_warnings(entry, "UTC") == (doubt,)
 
 
 @pytest.mark.parametrize("schedule", ["0 0 * * 5", "0 0 13 * *", "*/10 * * * *", "1-59/2 * * * *"])
 def test_what_is_plain_raises_no_doubt(schedule: str) -> None:
     [entry] = entries(f"{schedule} run")
-    assert crontab.doubts(entry, "UTC") == ()
+    assert crontab.find_warnings(entry, "UTC") == ()
 
 
 def test_a_zone_for_the_command_is_not_cron_s() -> None:
     [entry] = entries("TZ=Asia/Tokyo\n* * * * * run")
-    assert crontab.doubts(entry, "UTC") == (
+    assert crontab.find_warnings(entry, "UTC") == (
         "TZ=Asia/Tokyo is for the command alone: cron beats by UTC",
     )
 
 
 def test_an_empty_file_has_no_lines() -> None:
-    assert read("").lines == ()
-    assert read("\n").blanks == 1
+    assert parse_crontab("").lines == ()
+    assert parse_crontab("\n").blanks == 1

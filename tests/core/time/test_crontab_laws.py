@@ -4,11 +4,17 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenbeat.core.jobs.imports import from_crontab, interval_of
-from evenbeat.core.time.crontab import Entry, Setting, Unreadable, read, split_command
+from evenbeat.core.jobs.imports import find_interval, read_crontab_candidates
+from evenbeat.core.time.crontab import (
+    CrontabEntry,
+    CrontabSetting,
+    UnreadableLine,
+    parse_crontab,
+    split_command,
+)
 from evenbeat.core.time.schedules.cron import Cron
 from tests.core.time.schedule_strategies import FIVE, is_possible
 
@@ -40,22 +46,23 @@ YEARS = [date(2026, 1, 1) + timedelta(days=number) for number in range(800)]
 @settings(max_examples=40)
 @given(ANYTHING)
 def test_every_line_of_any_text_is_accounted_for(text: str) -> None:
-    found = read(text)
+    found = parse_crontab(text)
     count = text.removeprefix("\ufeff").removesuffix("\n").count("\n") + 1 if text else 0
     assert len(found.lines) + found.comments + found.blanks == count
-    told = list(from_crontab(found, zone="UTC", prefix="x/"))
+    told = list(read_crontab_candidates(found, zone="UTC", prefix="x/"))
     assert [each.line for each in told] == [line.number for line in found.lines]
     for each, line in zip(told, found.lines, strict=True):
-        assert (each.definition is None) or isinstance(line, Entry)
-        assert (each.why is None) or isinstance(line, Entry | Unreadable)
-        assert isinstance(line, Setting) == (each.definition is None and each.why is None)
+        assert (each.definition is None) or isinstance(line, CrontabEntry)
+        assert (each.why is None) or isinstance(line, CrontabEntry | UnreadableLine)
+        assert isinstance(line, CrontabSetting) == (each.definition is None and each.why is None)
 
 
 @given(LINES, COMMANDS)
 def test_schedule_and_command_come_through_unchanged(schedule: str, command: str) -> None:
-    written = command.lstrip(" \t").replace("\\", "").replace("%", r"\%")
-    [line] = read(f"{schedule} {written}\n").lines
-    assert isinstance(line, Entry)
+    written = command.replace("\\", "").lstrip(" \t").replace("%", r"\%")
+    assume(written)
+    [line] = parse_crontab(f"{schedule} {written}\n").lines
+    assert isinstance(line, CrontabEntry)
     assert line.schedule == " ".join(schedule.split())
     assert line.command == written.replace(r"\%", "%")
     assert line.stdin is None
@@ -83,4 +90,4 @@ def test_a_cron_is_an_interval_exactly_where_all_its_beats_are_as_far_apart(
             for earlier, later in pairwise(dates)
         }
         expected = timedelta(minutes=min(gaps)) if len(gaps) == 1 else None
-        assert interval_of(Cron(f"{minute} {hour} {days}")) == expected
+        assert find_interval(Cron(f"{minute} {hour} {days}")) == expected

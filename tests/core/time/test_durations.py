@@ -6,12 +6,12 @@ import pytest
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.durations import (
-    EXACT,
-    Limits,
-    coarse,
+    EXACT_DURATION,
+    DurationLimits,
     describe_duration,
     format_duration,
     parse_duration,
+    round_for_people,
 )
 
 
@@ -70,11 +70,11 @@ def test_what_is_no_duration_is_refused_by_name(bad: object):
     ("text", "micros"), [("250ms", 250_000), ("0.5s", 500_000), (0.25, 250_000)]
 )
 def test_parts_of_a_second_are_read_where_they_are_allowed(text: object, micros: int):
-    assert parse_duration(text, limits=EXACT) == timedelta(microseconds=micros)
+    assert parse_duration(text, limits=EXACT_DURATION) == timedelta(microseconds=micros)
 
 
 def test_limits_are_kept_and_named():
-    limits = Limits(shortest=timedelta(seconds=10), longest=timedelta(hours=1))
+    limits = DurationLimits(shortest=timedelta(seconds=10), longest=timedelta(hours=1))
     with pytest.raises(InvalidInput, match="at least 10s"):
         parse_duration("5s", limits=limits)
     with pytest.raises(InvalidInput, match="at most 1h"):
@@ -94,7 +94,7 @@ def test_limits_are_kept_and_named():
 def test_a_duration_is_printed_exactly(length: timedelta, text: str, words: str):
     assert format_duration(length) == text
     assert describe_duration(length) == words
-    assert parse_duration(text, limits=EXACT) == length
+    assert parse_duration(text, limits=EXACT_DURATION) == length
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,10 @@ def test_a_duration_is_printed_exactly(length: timedelta, text: str, words: str)
     ],
 )
 def test_a_coarse_duration_has_two_units_and_is_never_longer(exact: str, rounded: str) -> None:
-    assert format_duration(coarse(parse_duration(exact, limits=EXACT))) == rounded
+    assert (
+        format_duration(round_for_people(parse_duration(exact, limits=EXACT_DURATION))) == rounded
+    )
 
 
 def test_a_coarse_duration_is_never_negative() -> None:
-    assert coarse(timedelta(seconds=-5)) == timedelta(0)
+    assert round_for_people(timedelta(seconds=-5)) == timedelta(0)

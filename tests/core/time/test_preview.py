@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenbeat.core.time.preview import preview
+from evenbeat.core.time.preview import preview_timetable
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 
@@ -13,7 +13,7 @@ SUMMER = datetime(2027, 7, 10, tzinfo=UTC)
 
 
 def look(text: str, now: datetime = WINTER, count: int = 3):
-    return preview(Timetable(parse(text)), now, count)
+    return preview_timetable(Timetable(parse(text)), now, count)
 
 
 def test_a_weekday_morning_in_berlin_is_told_in_words_and_beats() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules import Schedule, parse
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 
 NOON = datetime(2026, 11, 4, 12, tzinfo=UTC)  # a Wednesday
 
@@ -288,7 +288,7 @@ def test_a_timetable_goes_back_and_forth():
         " from 2026-11-06T06:30:00Z; until 2027-11-06T07:30:00Z; 12 runs in all"
     )
     assert Timetable.from_object({"schedule": "now"}) == Timetable(parse("now"))
-    assert Bounds(max_runs=1).describe() == "1 run in all"
+    assert TimetableBounds(max_runs=1).describe() == "1 run in all"
 
 
 def test_a_window_lengthens_the_average_distance():

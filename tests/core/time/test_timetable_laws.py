@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules import Schedule
-from evenbeat.core.time.schedules.clockwork.instants import LAST_INSTANT as LAST
-from evenbeat.core.time.schedules.clockwork.window import Span, Window
+from evenbeat.core.time.schedules.base.instants import LAST_INSTANT as LAST
+from evenbeat.core.time.schedules.base.window import Window, WindowSpan
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.every import Every
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.core.time.schedule_strategies import FIRST, INSTANTS, STRATEGIES, ZONES
 
 MINUTES = st.times().map(lambda at: at.replace(second=0, microsecond=0))
 SPANS = st.builds(
-    lambda pair, days: Span(*pair, tuple(days)),
+    lambda pair, days: WindowSpan(*pair, tuple(days)),
     st.tuples(MINUTES, MINUTES).filter(lambda pair: pair[0] != pair[1]),
     st.sets(st.integers(0, 6), min_size=1),
 )
@@ -76,7 +76,7 @@ def test_every_beat_of_the_schedule_is_kept_moved_or_skipped(
 
 
 NARROW = st.builds(
-    lambda opens, minutes, days: Span(
+    lambda opens, minutes, days: WindowSpan(
         opens, (datetime.combine(FIRST, opens) + timedelta(minutes=minutes)).time(), tuple(days)
     ),
     # Most clocks change then.
@@ -104,7 +104,7 @@ SPARSE = (
 @settings(deadline=None, max_examples=150)
 @given(SPARSE, st.lists(NARROW, min_size=1, max_size=3), ZONES, INSTANTS)
 def test_what_falls_inside_is_what_a_walk_over_all_beats_finds(
-    rule: Schedule, spans: list[Span], zone: str, at: datetime
+    rule: Schedule, spans: list[WindowSpan], zone: str, at: datetime
 ):
     window, end = Window(tuple(spans), zone, "skip"), min(at + timedelta(days=1100), LAST)
     assume(at < end)
@@ -113,7 +113,7 @@ def test_what_falls_inside_is_what_a_walk_over_all_beats_finds(
         if window.is_open(beat):
             walked.append(beat)
         beat = rule.next_after(beat)
-    bounds = Bounds(starts_at=at, ends_at=end)
+    bounds = TimetableBounds(starts_at=at, ends_at=end)
     try:
         table = Timetable(rule, bounds, window)
     except InvalidInput:
@@ -129,7 +129,7 @@ def test_timetables_go_back_and_forth(
     rule: Schedule, window: Window | None, runs: int | None, at: datetime
 ):
     try:
-        table = Timetable(rule, Bounds(starts_at=at, max_runs=runs), window)
+        table = Timetable(rule, TimetableBounds(starts_at=at, max_runs=runs), window)
     except InvalidInput:
         return
     assert Timetable.from_object(table.to_object()) == table

@@ -12,7 +12,7 @@ from evenbeat.config import Settings
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Definition, Run, RunState, State
-from evenbeat.core.ops.explain import Circumstances, explain
+from evenbeat.core.ops.explain import ExplanationContext, explain_job
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.time.schedules import parse
@@ -153,8 +153,8 @@ async def test_a_crawl_can_be_added_and_waits_and_is_explained(
     assert (await workshop.look(crawl)).pulse.state is State.PENDING
     # How many nodes serve a kind is what they said when they joined.
     serving = await workshop.value("select count(*) from evenbeat.node where 'crawl' = any(kinds)")
-    around = Circumstances(live_nodes=1, serving_nodes=serving)
-    assert "No live node serves the kind crawl" in explain(crawl, START, around)
+    around = ExplanationContext(live_nodes=1, serving_nodes=serving)
+    assert "No live node serves the kind crawl" in explain_job(crawl, START, around)
     async with workshop.node(Does(Done(result="crawled"), kind="crawl")):
         assert (await workshop.closed(crawl)).result == "crawled"
 

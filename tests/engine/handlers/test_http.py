@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from evenbeat.core.jobs.model import ErrorClass, Run, RunState, State
-from evenbeat.handlers.function import Called
+from evenbeat.handlers.function import FunctionHandler
 from evenbeat.handlers.http.addresses import Addresses
 from evenbeat.handlers.http.handler import Http
-from evenbeat.handlers.http.outbound import Outbound
+from evenbeat.handlers.http.outbound import OutboundClient
 from tests.engine.node_runner import Workshop
 from tests.support.web import Web, answer_of, web_server
 
 ONCE = {"max_attempts": 1}
 CANARY = "canary-4711-wörd"
-HERE = Http(Outbound(Addresses.of_settings(["127.0.0.1"], allows_private=False)))
+HERE = Http(OutboundClient(Addresses.of_settings(["127.0.0.1"], allows_private=False)))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_a_bad_status_fails_the_run(workshop: Workshop, web: Web) -> None:
 async def test_a_closed_address_is_final_however_many_attempts_there_are(
     workshop: Workshop, web: Web
 ) -> None:
-    async with workshop.node(Http(Outbound(Addresses()))):
+    async with workshop.node(Http(OutboundClient(Addresses()))):
         job = await workshop.add(kind="http", payload={"url": web.url("/")})
         run = await workshop.closed(job)
         assert (await workshop.look(job)).pulse.state is State.FAILED
@@ -165,7 +165,7 @@ async def test_a_function_that_tells_its_secrets_is_masked(
             raise ValueError("x" * 9_980 + payload["key"])
         return {payload["key"]: [payload["key"]]}
 
-    run = await ran(workshop, {"key": {"secret": "key"}}, Called("work", tells))
+    run = await ran(workshop, {"key": {"secret": "key"}}, FunctionHandler("work", tells))
     if misuse == "returns":
         assert run.result == {"(secret)": ["(secret)"]}
     await assert_nowhere(workshop, CANARY[:8], "".join(capfd.readouterr()))
@@ -179,5 +179,5 @@ async def test_secrets_asked_for_by_name_are_masked_as_well(
     async def tells(context: Any) -> str:
         return f"it is {context.secrets['key']}"
 
-    run = await ran(workshop, {}, Called("work", tells))
+    run = await ran(workshop, {}, FunctionHandler("work", tells))
     assert run.result == "it is (secret)"

@@ -18,7 +18,7 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Cancelled, Done, Failed, HandedBack
 from evenbeat.core.runs.registry import Registry
 from evenbeat.engine.node import run as run_node
-from evenbeat.handlers.function import Called
+from evenbeat.handlers.function import FunctionHandler
 from tests.engine.node_runner import Does, DoesAtOnce, Workshop
 from tests.support.waiting import eventually
 
@@ -99,7 +99,7 @@ async def test_a_misdeed_fails_its_run_and_the_node_goes_on(
 ) -> None:
     action, error = MISDEEDS[misdeed]
     function = in_thread_and_on_loop(action)[where]
-    async with workshop.node(Called("work", function), WORKS):
+    async with workshop.node(FunctionHandler("work", function), WORKS):
         job = await workshop.add(policy=ONCE)
         run = await workshop.closed(job)
         other = await workshop.closed(await workshop.add(kind="well"))
@@ -114,7 +114,7 @@ async def test_ctrl_c_of_a_functions_own_making_fails_its_run(workshop: Workshop
     def act(payload: Any) -> None:
         raise KeyboardInterrupt
 
-    async with workshop.node(Called("work", act), WORKS):
+    async with workshop.node(FunctionHandler("work", act), WORKS):
         run = await workshop.closed(await workshop.add(policy=ONCE))
         assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
     assert "raised KeyboardInterrupt" in (run.error or "")
@@ -126,7 +126,7 @@ async def test_a_thread_cannot_change_the_signals_of_the_process(workshop: Works
     def act(payload: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    async with workshop.node(Called("work", act)):
+    async with workshop.node(FunctionHandler("work", act)):
         run = await workshop.closed(await workshop.add(policy=ONCE))
     assert run.state is RunState.FAILED
     assert "main thread" in (run.error or "")
@@ -137,7 +137,7 @@ async def test_a_stack_trace_shows_the_line_of_the_function(workshop: Workshop) 
     def deep_inside(payload: Any) -> None:
         raise ValueError("out of order")
 
-    async with workshop.node(Called("work", deep_inside)):
+    async with workshop.node(FunctionHandler("work", deep_inside)):
         run = await workshop.closed(await workshop.add(policy=ONCE))
     assert "in deep_inside" in (run.stack_trace or "")
     assert (run.stack_trace or "").rstrip().endswith("ValueError: out of order")
@@ -156,14 +156,14 @@ async def test_a_stack_trace_shows_the_line_of_the_function(workshop: Workshop) 
 async def test_what_a_function_returns_is_the_result(
     workshop: Workshop, returned: Any, result: Any
 ) -> None:
-    async with workshop.node(Called("work", lambda payload: returned)):
+    async with workshop.node(FunctionHandler("work", lambda payload: returned)):
         run = await workshop.closed(await workshop.add())
     assert (run.state, run.result) == (RunState.COMPLETED, result)
 
 
 async def test_a_function_may_speak_in_outcomes(workshop: Workshop) -> None:
     outcomes = [Cancelled("not today"), Failed("never", is_final=True)]
-    async with workshop.node(Called("work", lambda: outcomes.pop())):
+    async with workshop.node(FunctionHandler("work", lambda: outcomes.pop())):
         failed = await workshop.closed(await workshop.add(policy={"max_attempts": 5}))
         given_up = await workshop.closed(await workshop.add())
     assert (failed.state, failed.error) == (RunState.FAILED, "never")
@@ -175,7 +175,7 @@ async def test_an_awaitable_from_a_plain_function_is_awaited(workshop: Workshop)
     async def hidden() -> str:
         return threading.current_thread().name
 
-    async with workshop.node(Called("work", lambda payload: hidden())):
+    async with workshop.node(FunctionHandler("work", lambda payload: hidden())):
         run = await workshop.closed(await workshop.add())
     assert run.result == threading.main_thread().name
 
@@ -192,7 +192,7 @@ async def test_plain_functions_block_in_threads_and_coroutines_stay_on_the_loop(
     async def waits(context: RunContext) -> bool:
         return threading.current_thread() is threading.main_thread()
 
-    async with workshop.node(Called("work", blocks), Called("other", waits)):
+    async with workshop.node(FunctionHandler("work", blocks), FunctionHandler("other", waits)):
         jobs = [await workshop.add() for _ in range(2)]
         other = await workshop.closed(await workshop.add(kind="other"))
         assert [(await workshop.closed(job)).result for job in jobs] == [[False, 1]] * 2
@@ -209,7 +209,7 @@ async def test_a_thread_that_ignores_its_timeout_is_told_of_as_it_is(
         seen.append(context.is_cancelled)
         return "too late"
 
-    async with workshop.node(Called("work", hangs), WORKS, stop_grace=SOON):
+    async with workshop.node(FunctionHandler("work", hangs), WORKS, stop_grace=SOON):
         job = await workshop.add(policy=SHORT)
         run = await workshop.closed(job)
         assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
@@ -235,7 +235,7 @@ async def test_a_thread_that_looks_whether_to_stop_ends_in_time(workshop: Worksh
         finally:
             ended.set()
 
-    async with workshop.node(Called("work", looks)):
+    async with workshop.node(FunctionHandler("work", looks)):
         run = await workshop.closed(await workshop.add(policy=SHORT))
         assert ended.is_set(), "the run ends after its thread"
     assert run.error_class is ErrorClass.TIMEOUT
@@ -248,7 +248,7 @@ async def test_a_function_that_finishes_within_the_grace_is_believed(workshop: W
             time.sleep(0.01)
         return "just in time"
 
-    async with workshop.node(Called("work", finishes)):
+    async with workshop.node(FunctionHandler("work", finishes)):
         run = await workshop.closed(await workshop.add(policy=SHORT))
     assert (run.state, run.result) == (RunState.COMPLETED, "just in time")
 
@@ -267,7 +267,7 @@ async def test_a_coroutine_that_swallows_its_cancellation_is_given_up(
         left.set()
         return "too late"
 
-    async with workshop.node(Called("work", stays), WORKS, stop_grace=SOON):
+    async with workshop.node(FunctionHandler("work", stays), WORKS, stop_grace=SOON):
         job = await workshop.add(policy=SHORT)
         run = await workshop.closed(job)
         assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
@@ -285,7 +285,7 @@ async def test_what_fails_while_it_is_stopped_is_still_a_timeout(workshop: Works
         finally:
             raise ValueError("while tidying up")
 
-    async with workshop.node(Called("work", stumbles)):
+    async with workshop.node(FunctionHandler("work", stumbles)):
         run = await workshop.closed(await workshop.add(policy=SHORT))
     assert (run.error_class, run.error) == (ErrorClass.TIMEOUT, "ran longer than 0:00:01")
     assert "while tidying up" in (run.stack_trace or "")
@@ -294,7 +294,7 @@ async def test_what_fails_while_it_is_stopped_is_still_a_timeout(workshop: Works
 async def test_cancelling_a_job_that_will_not_end_closes_its_run(
     workshop: Workshop, release: threading.Event
 ) -> None:
-    async with workshop.node(Called("work", lambda: release.wait()), stop_grace=SOON):
+    async with workshop.node(FunctionHandler("work", lambda: release.wait()), stop_grace=SOON):
         job = await workshop.add()
         await workshop.started(job)
         await workshop.cancel(job)
@@ -324,7 +324,7 @@ async def test_a_node_stops_in_time_whatever_its_handlers_do(
 
     function = hangs if where == "thread" else stays
     no_time = timedelta(0)
-    handler = Called("work", function)
+    handler = FunctionHandler("work", function)
     async with asyncio.timeout(20):
         async with workshop.node(handler, drain_timeout=no_time, stop_grace=SOON):
             job = await workshop.add()
@@ -349,7 +349,7 @@ async def test_a_node_that_is_cut_off_leaves_no_handler_running(
         finally:
             tidied.set()
 
-    registry, stopping = Registry([Called("work", waits)]), asyncio.Event()
+    registry, stopping = Registry([FunctionHandler("work", waits)]), asyncio.Event()
     running = asyncio.ensure_future(run_node(workshop.database, registry, settings, stopping))
     await workshop.add()
     await began.wait()
@@ -372,8 +372,11 @@ async def test_what_lingers_keeps_its_place_but_never_more_than_half(
         at_once.append(payload)
         await both.wait()
 
-    hangs, witness = Called("work", lambda: release.wait()), DoesAtOnce(Done(), kind="witness")
-    handlers = (hangs, Called("other", other), witness)
+    hangs, witness = (
+        FunctionHandler("work", lambda: release.wait()),
+        DoesAtOnce(Done(), kind="witness"),
+    )
+    handlers = (hangs, FunctionHandler("other", other), witness)
     async with workshop.node(*handlers, stop_grace=SOON, concurrency=4):
         for _ in range(3):
             await workshop.closed(await workshop.add(policy=SHORT))
@@ -393,7 +396,7 @@ async def test_with_too_many_threads_lost_functions_fail_and_coroutines_go_on(
     async def well() -> str:
         return "well"
 
-    handlers = Called("work", lambda: release.wait()), Called("well", well)
+    handlers = FunctionHandler("work", lambda: release.wait()), FunctionHandler("well", well)
     async with workshop.node(*handlers, stop_grace=timedelta(0), concurrency=20):
         jobs = [await workshop.add(policy=SHORT) for _ in range(20)]
         for job in jobs:
@@ -432,4 +435,4 @@ async def yields_slowly(payload: Any) -> Any:
 )
 def test_what_can_never_be_called_is_refused_when_it_is_registered(function: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
-        Called("work", function)
+        FunctionHandler("work", function)

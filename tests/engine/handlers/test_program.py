@@ -36,7 +36,9 @@ async def test_what_a_program_says_is_there_while_it_runs(
         payload = {"command": f"echo one; cat {gate}; echo two >&2; exit 7"}
         job = await workshop.add(kind="program", payload=payload, policy=ONCE)
         run = await workshop.started(job)
-        early = await eventually(lambda: runs.lines(workshop.database, run.id, after=0, limit=10))
+        early = await eventually(
+            lambda: runs.list_log_lines(workshop.database, run.id, after=0, limit=10)
+        )
         assert [line.message for line in early] == ["one"]
         gate.write_text("let through\n")
         ended = await workshop.closed(job)
@@ -46,7 +48,7 @@ async def test_what_a_program_says_is_there_while_it_runs(
         "signal": None,
         "output": "one\nlet through\ntwo\n",
     }
-    lines = await runs.lines(workshop.database, run.id, after=0, limit=10)
+    lines = await runs.list_log_lines(workshop.database, run.id, after=0, limit=10)
     assert [(line.level, line.message) for line in lines] == [
         ("info", "one"),
         ("info", "let through"),

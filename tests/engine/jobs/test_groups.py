@@ -10,7 +10,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import ErrorClass, RunState
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases
 from tests.engine.node_runner import Does, Workshop
@@ -79,15 +79,15 @@ async def test_a_node_that_always_has_more_to_claim_still_hears_of_groups_and_ne
 async def test_the_places_of_a_dead_node_are_given_to_those_who_wait(workshop: Workshop) -> None:
     first, second = [await workshop.add(group=ONE, policy={"max_attempts": 2}) for _ in range(2)]
     lease = timedelta(minutes=1)
-    gone = await nodes.join(
+    gone = await nodes.join_node(
         workshop.database, "gone:1", kinds=["work"], labels=[], lease_duration=lease
     )
     [held] = await leases.claim_grouped(
         workshop.database,
         gone,
         token=secrets.randbits(62),
-        places={lane.id: 5 for lane in await nodes.lanes(workshop.database)},
-        definitions=Definitions(),
+        places={lane.id: 5 for lane in await nodes.list_lanes(workshop.database)},
+        definitions=DefinitionCache(),
     )
     assert held.id == first.id
     counts: list[int] = []

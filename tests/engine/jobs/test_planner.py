@@ -9,7 +9,7 @@ from evenbeat.core.jobs.model import AfterFailure, Definition, Job, Policy
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from tests.conftest import START
 from tests.engine.node_runner import Does, Workshop
 from tests.support.databases import Clock
@@ -27,7 +27,7 @@ NO_HOUSEKEEPING = "insert into evenbeat.chore (name, next_at) values ('places', 
 async def placed(workshop: Workshop, job: Job) -> Job:
     async def look() -> bool:
         return job.id in {
-            each.candidate.load.job for each in await Placement(workshop.database).candidates()
+            each.candidate.load.job for each in await Placer(workshop.database).candidates()
         }
 
     await eventually(look, "a node has placed it")
@@ -60,7 +60,7 @@ async def test_a_node_goes_by_the_new_phase_after_a_move(workshop: Workshop, clo
         phase_s, at = phase // timedelta(seconds=1), first + 2 * HOUR
         move = Move(job.id, phase_s, (phase_s + 600) % 3600, at, at + SHIFT, at + SHIFT)
         async with workshop.database.transaction() as session:
-            await Placement(workshop.database).move(session, [move])
+            await Placer(workshop.database).move(session, [move])
         for number, beat in enumerate((first + HOUR, at + SHIFT, at + SHIFT + HOUR), 2):
             await clock.set_to(beat)
             assert (await workshop.closed(job, number)).beat_at == beat
@@ -92,7 +92,7 @@ async def test_what_ends_by_itself_leaves_the_map_without_waiting_for_housekeepi
         await clock.set_to(START + 2 * HOUR)
 
         async def left() -> bool:
-            mapped = await Placement(workshop.database).candidates()
+            mapped = await Placer(workshop.database).candidates()
             return {each.candidate.load.job for each in mapped} == {goes_on.id}
 
         assert await eventually(left, "all that ended has left the map")
@@ -105,4 +105,4 @@ async def test_a_node_places_nothing_where_balancing_is_off(
     async with workshop.node(WORK, balancing="off"):
         await clock.set_to(START + HOUR)
         assert (await workshop.closed(job)).beat_at == START + HOUR
-    assert await Placement(workshop.database).candidates() == []
+    assert await Placer(workshop.database).candidates() == []

@@ -51,13 +51,13 @@ async def test_two_janitors_at_once_remove_and_count_everything_once(
     janitors = [janitor_of(database, settings, keep_runs=10) for _ in range(4)]
 
     async def is_done() -> bool:
-        await chores.hurry(database)
+        await chores.make_all_due(database)
         await asyncio.gather(*map(work, janitors))
         return len(await archive.kept()) == 300
 
     await eventually(is_done, "everything removed")
     assert await counted(archive) == MANY
-    removed = {chore.name: chore.total_count for chore in await chores.status(database)}
+    removed = {chore.name: chore.total_count for chore in await chores.list_chores(database)}
     assert (removed["count"], removed["runs"]) == (MANY, MANY - 300)
 
 
@@ -74,9 +74,9 @@ async def test_a_janitor_that_dies_in_the_middle_of_a_piece_leaves_the_rest_to_t
     deaths = 0
     for _ in range(40):
         with monkeypatch.context() as fault:
-            fault.setattr(chores, "note", die)
+            fault.setattr(chores, "record_piece", die)
             before = (await archive.kept(), await counted(archive))
-            await chores.hurry(database)
+            await chores.make_all_due(database)
             with pytest.raises(asyncpg.ConnectionDoesNotExistError):
                 await dying.turn()
             deaths += 1
@@ -163,7 +163,7 @@ async def test_a_claim_that_is_not_committed_is_not_passed_by(
         await other.execute("select from evenbeat.pulse for update")
         drawn = await other.fetchval("select nextval('evenbeat.run_id')")
         for _ in range(4):
-            await chores.hurry(database)
+            await chores.make_all_due(database)
             await work(janitor)
         assert await archive.cursor("count") < drawn
         await other.execute(
@@ -187,7 +187,7 @@ async def test_ids_of_claims_that_came_to_nothing_are_forgotten(
     await archive.fetch("update evenbeat.pulse set completed_count = 2")
     janitor = janitor_of(database, settings)
     await count(janitor, database)
-    await chores.hurry(database)
+    await chores.make_all_due(database)
     await work(janitor)
     assert await archive.value("select count(*) from evenbeat.late_run") == 0
     assert await counted(archive) == 2
@@ -242,7 +242,7 @@ async def test_a_chore_that_fails_does_not_keep_the_others_from_theirs(
     async def fail(*_: object, **__: object) -> None:
         raise ValueError("out of order")
 
-    monkeypatch.setattr("evenbeat.store.ops.retention.count", fail)
+    monkeypatch.setattr("evenbeat.store.ops.retention.count_runs_into_days", fail)
     janitor, failures = janitor_of(database, settings), 0
     for _ in range(20):
         try:

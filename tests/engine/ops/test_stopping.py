@@ -8,7 +8,7 @@ import pytest
 
 from evenbeat.core.jobs.model import Cause, ErrorClass, Job, RunState
 from evenbeat.core.runs.outcome import Done
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.runs import leases
 from tests.engine.node_runner import Does, Gate, Workshop
 from tests.support.databases import Clock
@@ -33,7 +33,7 @@ async def behind_its_back(workshop: Workshop, *, due: Job) -> None:
         node_id,
         token=secrets.randbits(62),
         places={lane_id: 1},
-        definitions=Definitions(),
+        definitions=DefinitionCache(),
     )
     assert [each.id for each in claimed] == [due.id]
 

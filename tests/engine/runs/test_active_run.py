@@ -12,15 +12,15 @@ from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.run_log import LogLine
 from evenbeat.engine.runs import active_run
-from evenbeat.engine.runs.active_run import NODE_STOPS, Underway
-from evenbeat.engine.runs.handler_services import NodeToolbox
-from evenbeat.engine.runs.recorder import Ended
-from evenbeat.handlers.function import Called
+from evenbeat.engine.runs.active_run import NODE_STOPS, ActiveRun
+from evenbeat.engine.runs.handler_services import NodeServices
+from evenbeat.engine.runs.recorder import EndedRun
+from evenbeat.handlers.function import FunctionHandler
 from tests.core.given import claimed
 from tests.support.waiting import PATIENCE
 
 
-class Desk(NodeToolbox):
+class Desk(NodeServices):
     """Writes lines as the test says."""
 
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -39,17 +39,17 @@ class Running:
 
     def __init__(self, write: Callable[[], Awaitable[None]], grace: timedelta) -> None:
         job = claimed()
-        self._end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        self.run = Underway(
+        self._end: asyncio.Future[EndedRun] = asyncio.get_running_loop().create_future()
+        self.run = ActiveRun(
             job,
             grace=grace,
             toolbox=Desk(write),
             on_ended=lambda _, ended: self._end.set_result(ended),
         )
-        handler = Called(job.definition.kind, speak)
+        handler = FunctionHandler(job.definition.kind, speak)
         self.run.start(Registry([handler]), on_gone=lambda _: None)
 
-    async def ended(self) -> Ended:
+    async def ended(self) -> EndedRun:
         return await asyncio.wait_for(self._end, PATIENCE)
 
 

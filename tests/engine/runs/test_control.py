@@ -12,12 +12,12 @@ from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.conftest import START
 from tests.engine.node_runner import Does, Workshop
 
 NOW = Timetable(parse("now"))
-OVER = Timetable(parse("every 1h"), Bounds(ends_at=START))
+OVER = Timetable(parse("every 1h"), TimetableBounds(ends_at=START))
 
 
 class Picky(Does):

@@ -82,7 +82,7 @@ async def test_a_frozen_node_is_fenced_when_it_wakes_and_goes_on_as_a_new_one(
 
 async def lose(workshop: Workshop, job: Job) -> int:
     """A node that claims the job and is never heard of again."""
-    node_id = await nodes.join(
+    node_id = await nodes.join_node(
         workshop.database, "gone:1", kinds=["work"], labels=[], lease_duration=timedelta(minutes=1)
     )
     await workshop.fetch(

@@ -50,7 +50,7 @@ async def add_many(
     await nodes.open_lanes(database, ["work"])
     planned = Timetable(parse("now")).planned_at(START)
     written = Definition("work", planned, payload=payload, group=group)
-    found = await groups.ensure(database, group.key, group) if group else None
+    found = await groups.ensure_group(database, group.key, group) if group else None
     async with database.transaction() as session:
         for _ in range(count):
             await insert(
@@ -211,5 +211,5 @@ async def test_a_node_works_without_notifications(workshop: Workshop) -> None:
         uid = new_job_uid(START)
         written = Definition("work", Timetable(parse("now")).planned_at(START))
         await insert(workshop.database, written, uid=uid, state=State.PENDING, first_beat=START)
-        run = await workshop.closed(await jobs.by_uid(workshop.database, uid))
+        run = await workshop.closed(await jobs.find_job(workshop.database, uid))
     assert run.state is RunState.COMPLETED

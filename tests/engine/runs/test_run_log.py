@@ -14,8 +14,8 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import DONE
 from evenbeat.core.runs.run_log import MOST_LINES, NO_MORE, LogLine
 from evenbeat.engine.runs import run_log_writer
-from evenbeat.engine.runs.run_log_writer import Scribe
-from evenbeat.handlers.function import Called
+from evenbeat.engine.runs.run_log_writer import RunLogWriter
+from evenbeat.handlers.function import FunctionHandler
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.runs import run_logs, runs
@@ -32,7 +32,7 @@ async def ran(workshop: Workshop, handler: Any) -> Run:
 
 
 async def said(workshop: Workshop, run: Run) -> list[tuple[str, str]]:
-    lines = await runs.lines(workshop.database, run.id, after=0, limit=10_000)
+    lines = await runs.list_log_lines(workshop.database, run.id, after=0, limit=10_000)
     return [(line.level, line.message) for line in lines]
 
 
@@ -71,7 +71,7 @@ async def on_the_loop(context: RunContext) -> None:
 async def test_whoever_sees_the_end_of_a_run_sees_all_that_it_said(
     workshop: Workshop, function: Any
 ) -> None:
-    run = await ran(workshop, Called("work", function))
+    run = await ran(workshop, FunctionHandler("work", function))
     # Not eventually: the end comes last.
     assert await said(workshop, run) == [("info", "begun"), ("debug", "half-way")]
     assert run.error == "ValueError: enough"
@@ -93,7 +93,7 @@ async def test_secrets_are_masked_and_what_cannot_be_stored_is_replaced(
     async def tell(context: RunContext) -> None:
         context.log(f"the key is {context.secrets['key']}\x00\ud800", "warning")
 
-    run = await ran(workshop, Called("work", tell))
+    run = await ran(workshop, FunctionHandler("work", tell))
     assert await said(workshop, run) == [("warning", "the key is (secret)\ufffd?")]
 
 
@@ -106,7 +106,7 @@ async def test_so_many_lines_are_kept_and_it_is_told_that_there_were_more(
         for number in range(MOST_LINES + 10):
             context.log(str(number))
 
-    lines = await said(workshop, await ran(workshop, Called("work", chatter)))
+    lines = await said(workshop, await ran(workshop, FunctionHandler("work", chatter)))
     assert [message for _, message in lines] == [*map(str, range(MOST_LINES)), NO_MORE]
 
 
@@ -120,7 +120,7 @@ async def test_lines_that_could_not_be_written_are_written_afterwards(workshop: 
     async with cutting_proxy(workshop.database.url) as proxy:
         far = Database(proxy.url, clock="set", pool_size=2)
         await far.open()
-        pen = Scribe(far)
+        pen = RunLogWriter(far)
         for number in range(3):
             pen.take(LogLine(run.id, "info", f"mark {number}"))
         proxy.cut_on("mark 0", "request")
@@ -144,7 +144,7 @@ async def test_a_run_that_has_ended_stays_so_while_its_lines_are_written(
             raise ValueError("too bad")
         return "done"
 
-    async with workshop.node(Called("work", work)):
+    async with workshop.node(FunctionHandler("work", work)):
         async with held_up(workshop, other_session) as is_waiting:
             job = await workshop.add(policy=ONCE)
             await eventually(is_waiting, "a line that waits")
@@ -167,7 +167,7 @@ async def test_a_line_that_the_database_does_not_take_is_lost_alone_and_told(
     rule = "alter table evenbeat.run_log add constraint no_evil check (message <> 'wicked')"
     with capture_logs() as told:
         async with altered(workshop, rule, "alter table evenbeat.run_log drop constraint no_evil"):
-            run = await ran(workshop, Called("work", work))
+            run = await ran(workshop, FunctionHandler("work", work))
     assert (run.state, run.result) == (RunState.COMPLETED, "done")
     assert [message for _, message in await said(workshop, run)] == ["one", "two", "three"]
     [lost] = [line for line in told if line["event"] == log.LINES_LOST]
@@ -182,7 +182,7 @@ async def test_runs_end_though_nothing_can_be_written_and_their_lines_wait(
         context.log("who hears me?")
         return "done"
 
-    async with workshop.node(Called("work", work)):
+    async with workshop.node(FunctionHandler("work", work)):
         async with altered(
             workshop,
             "alter table evenbeat.run_log rename to run_log_away",
@@ -198,7 +198,7 @@ async def test_runs_end_though_nothing_can_be_written_and_their_lines_wait(
 async def test_whoever_waits_while_a_batch_cannot_be_written_waits_no_longer(
     workshop: Workshop, other_session: Any
 ) -> None:
-    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     pen.take(LogLine(run.id, "info", "first"))
     async with held_up(workshop, other_session) as is_waiting:
         first = asyncio.ensure_future(pen.write())
@@ -218,7 +218,7 @@ async def test_whoever_waits_while_a_batch_cannot_be_written_waits_no_longer(
 async def test_a_batch_is_written_though_who_asked_for_it_is_told_to_stop(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     reached, go, append = asyncio.Event(), asyncio.Event(), run_logs.append
 
     async def append_later(session: Session, lines: Sequence[LogLine]) -> None:
@@ -241,7 +241,7 @@ async def test_a_batch_is_bounded_by_its_length_as_well(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log_writer, "LONGEST_BATCH", 10)
-    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     for message in ("12345", "12345", "1", "a line that is longer than all", "1"):
         pen.take(LogLine(run.id, "info", message))
     await pen.write()
@@ -256,7 +256,7 @@ async def test_where_too_many_wait_the_last_are_lost_and_counted(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(run_log_writer, limit, 3)
-    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     for number in range(5):
         pen.take(LogLine(run.id, "info", str(number)))
     with capture_logs() as told:
@@ -271,7 +271,7 @@ async def test_what_makes_up_a_batch_is_written_without_being_asked_for(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log_writer, "LARGEST_BATCH", 3)
-    run, pen = await ran(workshop, Does(DONE)), Scribe(workshop.database)
+    run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     await pen.write()
 
     def speak() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from evenbeat import store
 from evenbeat.store.database.pool import Database
-from evenbeat.store.database.statements import CLOCKS, Statement, load
+from evenbeat.store.database.statements import CLOCKS, Statement, load_statements
 
 FOLDER = Path(store.__file__).parent
 FILES = sorted(
@@ -18,7 +18,7 @@ FILES = sorted(
 STATEMENTS = [
     pytest.param(statement, id=f"{file}.{name}")
     for file in FILES
-    for name, statement in load(file).items()
+    for name, statement in load_statements(file).items()
 ]
 
 
@@ -35,7 +35,7 @@ async def test_a_statement_is_accepted_with_its_parameters(
 @pytest.mark.parametrize("file", FILES)
 def test_no_name_is_given_twice_in_a_file(file: str) -> None:
     text = (FOLDER / f"{file}.sql").read_text(encoding="utf-8")
-    assert text.count("-- name: ") == len(load(file))
+    assert text.count("-- name: ") == len(load_statements(file))
 
 
 async def test_a_statement_that_does_not_exist_is_refused(database: Database) -> None:

@@ -75,7 +75,7 @@ async def test_every_migration_has_a_number_of_its_own_without_gaps() -> None:
 async def test_a_second_migration_finds_nothing_to_do(url: str) -> None:
     await migrations.migrate(url)
     assert await migrations.migrate(url) == []
-    assert (await migrations.status(url)).is_current
+    assert (await migrations.find_schema_status(url)).is_current
 
 
 async def test_where_nothing_is_to_do_nobody_is_waited_for(url: str) -> None:
@@ -88,7 +88,7 @@ async def test_where_nothing_is_to_do_nobody_is_waited_for(url: str) -> None:
 
 
 async def test_the_status_of_an_empty_database_is_told_without_changing_it(url: str) -> None:
-    status = await migrations.status(url)
+    status = await migrations.find_schema_status(url)
     assert status.pending == known_migrations()
     assert not status.is_current
     assert await tables(url) == set()
@@ -96,9 +96,9 @@ async def test_the_status_of_an_empty_database_is_told_without_changing_it(url: 
 
 async def test_only_what_is_pending_is_applied(url: str) -> None:
     assert await migrations.migrate(url, [FIRST]) == [FIRST]
-    assert (await migrations.status(url, [FIRST, SECOND])).pending == (SECOND,)
+    assert (await migrations.find_schema_status(url, [FIRST, SECOND])).pending == (SECOND,)
     assert await migrations.migrate(url, [FIRST, SECOND]) == [SECOND]
-    status = await migrations.status(url, [FIRST, SECOND])
+    status = await migrations.find_schema_status(url, [FIRST, SECOND])
     assert [step.name for step in status.applied] == ["first", "second"]
     assert status.newest(1) == [SECOND]
 
@@ -107,7 +107,7 @@ async def test_a_failing_migration_changes_nothing_and_says_which_it_was(url: st
     with pytest.raises(MigrationFailed, match=r"0002 bad.*nothing was changed.*zero"):
         await migrations.migrate(url, [FIRST, BAD])
     assert await tables(url) == {"a", "migration", "migration_pkey"}
-    assert (await migrations.status(url, [FIRST, BAD])).pending == (BAD,)
+    assert (await migrations.find_schema_status(url, [FIRST, BAD])).pending == (BAD,)
 
 
 async def test_a_failing_first_migration_leaves_an_empty_database(url: str) -> None:
@@ -126,7 +126,7 @@ async def test_a_file_that_was_changed_after_it_was_applied_is_noticed(url: str)
 
 async def test_a_database_of_a_newer_version_is_refused_with_both_numbers(url: str) -> None:
     await migrations.migrate(url, [FIRST, SECOND])
-    assert (await migrations.status(url, [FIRST])).is_newer
+    assert (await migrations.find_schema_status(url, [FIRST])).is_newer
     with pytest.raises(MigrationFailed, match=r"0002 \(second\).*up to 0001: upgrade Evenbeat"):
         await migrations.migrate(url, [FIRST])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenbeat.store.database.statements import parse
+from evenbeat.store.database.statements import parse_statements
 
 FILE = """
 -- A word about the file: with :what? nothing is a parameter here.
@@ -19,11 +19,11 @@ select 1;
 
 
 def first():
-    return parse(FILE)["first"]
+    return parse_statements(FILE)["first"]
 
 
 def test_a_file_gives_its_statements_by_name() -> None:
-    assert list(parse(FILE)) == ["first", "second"]
+    assert list(parse_statements(FILE)) == ["first", "second"]
 
 
 def test_names_are_numbered_in_the_order_of_their_first_use() -> None:

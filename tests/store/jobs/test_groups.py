@@ -15,7 +15,7 @@ from evenbeat.core.jobs.groups import Group, Rate
 from evenbeat.core.jobs.model import Cause, Claimed, Job, State
 from evenbeat.core.runs.outcome import Done, HandedBack, Lost, Outcome
 from evenbeat.core.runs.registry import Registry
-from evenbeat.engine.jobs.group_gate import Usher
+from evenbeat.engine.jobs.group_gate import GroupGate
 from evenbeat.handlers.echo import Echo
 from evenbeat.store.jobs import groups
 from tests.conftest import START
@@ -52,7 +52,7 @@ async def end(shop: Shop, *claimed: Claimed, outcome: Outcome | None = None) -> 
     """End these runs and let in whoever comes next, as a node does; says how many."""
     written = await shop.write(*claimed, outcome=outcome or Done())
     assert written.run_ids == {each.run.id for each in claimed}
-    return await groups.unpark(shop.database, written.group_ids)
+    return await groups.unpark_jobs(shop.database, written.group_ids)
 
 
 async def test_no_more_run_at_once_than_the_group_allows_and_the_rest_is_parked(
@@ -173,8 +173,8 @@ async def test_eight_sessions_at_once_never_exceed_the_limit_and_leave_nothing_u
                 held[group_of[each.id]].append((time.monotonic(), -1))
                 await end(shop, each)
                 done.append(each.id)
-            if not claimed and (waiting := await groups.with_room(shop.database)):
-                await groups.unpark(shop.database, waiting)
+            if not claimed and (waiting := await groups.find_groups_with_room(shop.database)):
+                await groups.unpark_jobs(shop.database, waiting)
 
     async with asyncio.timeout(30):
         await asyncio.gather(*(work() for _ in range(8)))
@@ -225,7 +225,7 @@ async def test_a_parked_job_whose_place_came_free_while_nobody_looked_is_let_in_
     shop: Shop,
 ) -> None:
     jobs = await add(shop, 3)
-    usher = Usher(shop.database)
+    usher = GroupGate(shop.database)
     claimed = await shop.claim_grouped()
     assert (await usher.turn())[0] == 0, "there is no room"
     await shop.end(*claimed)
@@ -235,10 +235,10 @@ async def test_a_parked_job_whose_place_came_free_while_nobody_looked_is_let_in_
 
 async def test_the_first_job_makes_the_group_and_later_ones_find_it_as_it_is(shop: Shop) -> None:
     await add(shop, 1, Group("site", max_running=2, rate=Rate.parse("6/m")))
-    made = await groups.by_key(shop.database, "site")
+    made = await groups.find_group(shop.database, "site")
     assert (made.max_running, made.pace, made.burst) == (2, timedelta(seconds=10), 6)
     await add(shop, 1, Group("site", max_running=99, rate=Rate.parse("1/h")))
-    assert await groups.by_key(shop.database, "site") == made
+    assert await groups.find_group(shop.database, "site") == made
 
 
 async def test_jobs_added_at_once_make_their_group_once(shop: Shop) -> None:
@@ -260,7 +260,7 @@ async def test_a_group_that_does_not_exist_is_not_found(shop: Shop) -> None:
 
 async def test_a_pace_admits_its_burst_and_then_one_at_a_time(shop: Shop, clock: Clock) -> None:
     jobs = await add(shop, 6, THREE_IN_30_SECONDS)
-    usher = Usher(shop.database)
+    usher = GroupGate(shop.database)
     assert ids(await shop.claim_grouped()) == ids(jobs[:3])
     assert await shop.value("select ready_at from evenbeat.job_group") == START + 10 * SECOND
     assert await usher.turn() == (0, SECOND)
@@ -290,7 +290,7 @@ async def test_whoever_waits_for_the_pace_is_let_in_though_others_came_in_meanwh
     # Two fit by now: one that comes just before the usher, and the one that waits.
     await shop.add(definition("now", group=THREE_IN_30_SECONDS))
     assert len(await shop.claim_grouped()) == 1
-    assert (await Usher(shop.database).turn())[0] == 1
+    assert (await GroupGate(shop.database).turn())[0] == 1
     assert ids(await shop.claim_grouped()) == [waiting]
 
 
@@ -305,7 +305,7 @@ async def test_after_a_long_rest_there_is_one_burst_and_no_more(shop: Shop, cloc
 async def test_limit_and_pace_hold_together(shop: Shop, clock: Clock) -> None:
     both = Group("site", max_running=2, rate=Rate.parse("3/30s"))
     await add(shop, 5, both)
-    usher = Usher(shop.database)
+    usher = GroupGate(shop.database)
     first = await shop.claim_grouped()
     assert len(first) == 2
     assert (await usher.turn()) == (0, SECOND), "full: there is nothing to hurry for"
@@ -322,7 +322,7 @@ async def test_limit_and_pace_hold_together(shop: Shop, clock: Clock) -> None:
 
 async def test_a_paused_group_admits_nothing_until_it_is_resumed(shop: Shop) -> None:
     await add(shop, 3)
-    control, usher = Groups(shop.database), Usher(shop.database)
+    control, usher = Groups(shop.database), GroupGate(shop.database)
     [running] = await shop.claim_grouped(1)
     assert (await control.pause("site")).paused_at == START
     assert await shop.claim_grouped() == []
@@ -337,7 +337,7 @@ async def test_a_paused_group_with_a_pace_keeps_nobody_busy(shop: Shop) -> None:
     await add(shop, 3, THREE_IN_30_SECONDS)
     await Groups(shop.database).pause("site")
     assert await shop.claim_grouped() == []
-    assert await Usher(shop.database).turn() == (0, SECOND)
+    assert await GroupGate(shop.database).turn() == (0, SECOND)
 
 
 async def test_a_raised_limit_lets_in_whoever_fits_now(shop: Shop) -> None:
@@ -368,7 +368,7 @@ async def test_a_quicker_pace_holds_at_once(shop: Shop, clock: Clock) -> None:
     await add(shop, 6, Group("site", rate=Rate.parse("1/h")))
     await shop.claim_grouped()
     await Groups(shop.database).put(Group("site", rate=Rate.parse("1/10s")))
-    usher, let_in = Usher(shop.database), 0
+    usher, let_in = GroupGate(shop.database), 0
     for _ in range(3):
         let_in += len(await shop.claim_grouped())
         await clock.advance(seconds=10)

@@ -11,8 +11,8 @@ from evenbeat.core.jobs.backoff import Exponential, Fixed, Linear, RetryRule
 from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Job, Policy, State
 from evenbeat.core.time.schedules import parse
-from evenbeat.core.time.schedules.clockwork.window import Window
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.schedules.base.window import Window
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
 from tests.conftest import START
@@ -54,7 +54,7 @@ TIMETABLES = [
     *(Timetable(parse(each)) for each in SCHEDULES),
     Timetable(
         parse("every 1h phase=0s"),
-        Bounds(START + HOUR, datetime(2199, 1, 1, tzinfo=UTC), max_runs=9),
+        TimetableBounds(START + HOUR, datetime(2199, 1, 1, tzinfo=UTC), max_runs=9),
     ),
     Timetable(parse("every 1h phase=0s"), window=Window.parse("09:00-17:00")),
 ]
@@ -70,7 +70,7 @@ async def insert(database: Database, written: Definition, **more: Any) -> Job:
     state = more.pop("state", State.SCHEDULED)
     first_beat = more.pop("first_beat", START + HOUR)
     await given.insert(database, written, uid=uid, state=state, first_beat=first_beat)
-    return await jobs.by_uid(database, uid)
+    return await jobs.find_job(database, uid)
 
 
 async def test_every_field_of_a_definition_comes_back_as_it_was_written(
@@ -118,11 +118,11 @@ async def test_a_job_of_an_unknown_kind_is_refused_and_leaves_nothing_behind(
 
 async def test_an_unknown_or_deleted_job_is_not_found(shop: Shop, database: Database) -> None:
     with pytest.raises(NotFound, match=str(NEVER)):
-        await jobs.by_uid(database, NEVER)
+        await jobs.find_job(database, NEVER)
     job = await insert(database, definition())
     await shop.fetch("update evenbeat.job set deleted_at = created_at where id = $1", job.id)
     with pytest.raises(NotFound):
-        await jobs.by_uid(database, job.uid)
+        await jobs.find_job(database, job.uid)
 
 
 @pytest.mark.parametrize("column", ["next_beat_at", "retry_at", "manual_at"])

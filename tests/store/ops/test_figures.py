@@ -10,7 +10,7 @@ from evenbeat.config import Settings
 from evenbeat.control.ops.maintenance import MaintenanceSwitch
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import State
-from evenbeat.core.ops.figures import Figures
+from evenbeat.core.ops.figures import ClusterFigures
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.ops import figures, nodes
 from tests.conftest import START
@@ -21,17 +21,17 @@ from tests.support.run_histories import count, janitor_of
 SECOND = timedelta(seconds=1)
 
 
-async def take(shop: Shop) -> Figures:
+async def take(shop: Shop) -> ClusterFigures:
     async with shop.database.transaction() as session:
-        await figures.count_jobs(session)
-        await figures.take(session)
-    found = await figures.read(shop.database)
+        await figures.save_job_counts(session)
+        await figures.save_figures(session)
+    found = await figures.read_figures(shop.database)
     assert found is not None
     return found
 
 
 async def test_there_are_none_before_somebody_looked(shop: Shop) -> None:
-    assert await figures.read(shop.database) is None
+    assert await figures.read_figures(shop.database) is None
 
 
 async def test_jobs_are_counted_by_the_state_that_people_see(shop: Shop) -> None:
@@ -67,17 +67,17 @@ async def test_lanes_tell_what_waits_in_them_and_since_when(shop: Shop, clock: C
 async def test_what_somebody_runs_is_not_late(shop: Shop, clock: Clock) -> None:
     await shop.add()
     await clock.advance(minutes=4)
-    assert (await figures.lag(shop.database)).served == 4 * MINUTE
+    assert (await figures.read_lag(shop.database)).served == 4 * MINUTE
     await shop.claim()
-    assert (await figures.lag(shop.database)).served == timedelta(0)
+    assert (await figures.read_lag(shop.database)).served == timedelta(0)
 
 
 async def test_nothing_is_late_during_maintenance(shop: Shop, clock: Clock) -> None:
     await shop.add(due_at=START)
     await clock.advance(minutes=4)
-    assert (await figures.lag(shop.database)).schedule == 4 * MINUTE
+    assert (await figures.read_lag(shop.database)).schedule == 4 * MINUTE
     await MaintenanceSwitch(shop.database).on("moving house")
-    assert (await figures.lag(shop.database)).schedule == timedelta(0)
+    assert (await figures.read_lag(shop.database)).schedule == timedelta(0)
 
 
 async def test_the_lag_sees_behind_a_job_whose_priority_comes_first(
@@ -86,7 +86,7 @@ async def test_the_lag_sees_behind_a_job_whose_priority_comes_first(
     await shop.add(due_at=START)
     await clock.advance(minutes=4)
     await shop.add(definition(priority=100), due_at=START + 4 * MINUTE)
-    assert (await figures.lag(shop.database)).served == 4 * MINUTE
+    assert (await figures.read_lag(shop.database)).served == 4 * MINUTE
 
 
 @pytest.mark.parametrize("state", ["is_parked = true", "state = 'z'", "state = 'x'"])
@@ -94,7 +94,7 @@ async def test_what_may_not_run_is_not_late(shop: Shop, clock: Clock, state: str
     await shop.add()
     await shop.fetch(f"update evenbeat.pulse set {state}")
     await clock.advance(hours=4)
-    lag = await figures.lag(shop.database)
+    lag = await figures.read_lag(shop.database)
     assert (lag.served, lag.unserved) == (timedelta(0), timedelta(0))
 
 
@@ -106,7 +106,7 @@ async def test_what_no_node_serves_makes_the_schedule_late_only_if_nobody_lives(
     await shop.add(definition(kind="nobody"))
     await shop.add(definition(runs_on=("gpu",)), due_at=START + HOUR)
     await clock.advance(hours=2)
-    lag = await figures.lag(shop.database)
+    lag = await figures.read_lag(shop.database)
     assert (lag.served, lag.unserved, lag.live_nodes) == (timedelta(0), 2 * HOUR, 1)
     assert lag.schedule == timedelta(0)
     assert lag.silent == timedelta(0)
@@ -114,7 +114,7 @@ async def test_what_no_node_serves_makes_the_schedule_late_only_if_nobody_lives(
         "update evenbeat.node set alive_until = now() - interval '90 seconds', "
         "joined_at = now() - interval '1 hour'"
     )
-    lag = await figures.lag(shop.database)
+    lag = await figures.read_lag(shop.database)
     assert (lag.live_nodes, lag.schedule) == (0, 2 * HOUR)
     assert lag.silent is not None
     assert 90 * SECOND <= lag.silent < 120 * SECOND
@@ -122,7 +122,7 @@ async def test_what_no_node_serves_makes_the_schedule_late_only_if_nobody_lives(
 
 async def test_nobody_ever_lived(shop: Shop) -> None:
     await shop.fetch("delete from evenbeat.node")
-    assert (await figures.lag(shop.database)).silent is None
+    assert (await figures.read_lag(shop.database)).silent is None
 
 
 async def test_open_dead_letters_are_counted_and_dated(shop: Shop, clock: Clock) -> None:
@@ -154,7 +154,7 @@ async def test_the_server_tells_of_a_transaction_that_is_held_open(shop: Shop) -
         await other.execute("begin isolation level repeatable read")
         await other.fetchval("select 1 from evenbeat.lane")
         for _ in range(20):
-            await clocks.set_to(shop.database, START)
+            await clocks.set_test_clock(shop.database, START)
         database = (await take(shop)).database
         assert database.xmin_age >= 20
         assert database.oldest_transaction > timedelta(0)

@@ -9,7 +9,7 @@ from evenbeat.core.jobs.model import State
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.handlers.echo import Echo
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import Lane
 from evenbeat.store.runs import leases
@@ -43,7 +43,7 @@ async def test_a_job_that_asks_for_labels_is_in_a_lane_of_its_own(shop: Shop) ->
     job = await control.add(written)
     assert job.definition.runs_on == ("eu", "gpu")
     assert await shop.claim() == []
-    [lane] = [lane for lane in await nodes.lanes(shop.database) if lane.runs_on]
+    [lane] = [lane for lane in await nodes.list_lanes(shop.database) if lane.runs_on]
     assert lane.runs_on == {"eu", "gpu"}
     again = await control.add(definition("now", runs_on=("eu", "gpu")))
     claimed = await shop.take(leases.claim_due, {lane.id: 10})
@@ -54,7 +54,7 @@ async def test_a_job_that_asks_for_labels_is_in_a_lane_of_its_own(shop: Shop) ->
 async def test_lanes_opened_at_once_are_opened_once(shop: Shop) -> None:
     opened = [nodes.open_lanes(shop.database, ["echo"], ["gpu"]) for _ in range(8)]
     await asyncio.gather(*opened)
-    assert len(await nodes.lanes(shop.database)) == 3
+    assert len(await nodes.list_lanes(shop.database)) == 3
 
 
 async def test_what_is_due_says_how_many_lanes_there_are(shop: Shop) -> None:
@@ -93,7 +93,7 @@ async def test_a_memory_that_is_full_begins_anew_and_forgets_nothing_that_was_as
     shop: Shop,
 ) -> None:
     jobs = [await shop.add(definition(payload=number)) for number in range(6)]
-    remembered = Definitions(most=4)
+    remembered = DefinitionCache(most=4)
     for first in (0, 2, 1, 3, 0):
         asked = {job.id: 1 for job in jobs[first : first + 3]}
         known = await remembered.of(shop.database, asked)
@@ -111,10 +111,10 @@ async def test_a_tucked_run_is_out_of_the_way_and_comes_back_when_it_has_ended(
     claimed = await shop.claim_one()
     in_index = "select count(*) from evenbeat.pulse where due_at is not null"
     assert await shop.value(in_index) == 1
-    await leases.tuck(shop.database, [claimed])
+    await leases.tuck_runs(shop.database, [claimed])
     assert await shop.value(in_index) == 0
     assert (await shop.look(job)).pulse.state is State.RUNNING
-    assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
+    assert await leases.list_node_runs(shop.database, shop.node_id) == [claimed]
     await shop.end(claimed, outcome=Done())
     assert (await shop.look(job)).pulse.due_at == START + HOUR
     await clock.advance(hours=1)
@@ -125,5 +125,5 @@ async def test_only_who_holds_the_run_tucks_it_away(shop: Shop) -> None:
     await shop.add()
     claimed = await shop.claim_one()
     await shop.fetch("update evenbeat.pulse set token = token + 1")
-    await leases.tuck(shop.database, [claimed])
+    await leases.tuck_runs(shop.database, [claimed])
     assert await shop.value("select is_tucked from evenbeat.pulse") is False

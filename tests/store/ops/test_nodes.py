@@ -8,7 +8,7 @@ import pytest
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.store.database import clock as clocks
-from evenbeat.store.database.connection_errors import availability
+from evenbeat.store.database.connection_errors import translate_driver_errors
 from evenbeat.store.database.pool import Database, connect
 from evenbeat.store.database.statements import Statement
 from evenbeat.store.ops import nodes
@@ -17,29 +17,29 @@ from tests.support.databases import Clock
 
 
 async def test_a_node_whose_lease_has_run_out_is_dead_for_good(shop: Shop) -> None:
-    assert await nodes.count_live(shop.database) == 1
+    assert await nodes.count_live_nodes(shop.database) == 1
     await shop.fetch("update evenbeat.node set alive_until = statement_timestamp()")
-    assert await nodes.count_live(shop.database) == 0
-    assert await nodes.mark_dead(shop.database) == ["a:1"]
-    assert await nodes.mark_dead(shop.database) == []
+    assert await nodes.count_live_nodes(shop.database) == 0
+    assert await nodes.mark_dead_nodes(shop.database) == ["a:1"]
+    assert await nodes.mark_dead_nodes(shop.database) == []
     assert not await nodes.renew(shop.database, shop.node_id, LEASE)
-    assert await nodes.count_live(shop.database) == 0
+    assert await nodes.count_live_nodes(shop.database) == 0
 
 
 async def test_a_node_that_renews_is_not_declared_dead(shop: Shop) -> None:
     assert await nodes.renew(shop.database, shop.node_id, LEASE)
-    assert await nodes.mark_dead(shop.database) == []
+    assert await nodes.mark_dead_nodes(shop.database) == []
 
 
 async def test_a_node_that_leaves_is_dead_at_once(shop: Shop) -> None:
     await nodes.leave(shop.database, shop.node_id)
-    assert await nodes.count_live(shop.database) == 0
+    assert await nodes.count_live_nodes(shop.database) == 0
     assert not await nodes.renew(shop.database, shop.node_id, LEASE)
 
 
 async def test_moving_the_clock_of_schedules_buries_nobody(shop: Shop, clock: Clock) -> None:
     await clock.advance(days=1000)
-    assert await nodes.mark_dead(shop.database) == []
+    assert await nodes.mark_dead_nodes(shop.database) == []
 
 
 async def test_a_node_joins_with_a_number_that_was_never_used(shop: Shop) -> None:
@@ -49,10 +49,10 @@ async def test_a_node_joins_with_a_number_that_was_never_used(shop: Shop) -> Non
 
 async def test_two_undertakers_at_once_share_the_dead(shop: Shop) -> None:
     for place in range(20):
-        await nodes.join(
+        await nodes.join_node(
             shop.database, f"b:{place}", kinds=[], labels=[], lease_duration=timedelta(seconds=-1)
         )
-    buried = await asyncio.gather(*(nodes.mark_dead(shop.database) for _ in range(3)))
+    buried = await asyncio.gather(*(nodes.mark_dead_nodes(shop.database) for _ in range(3)))
     assert sorted(name for each in buried for name in each) == sorted(
         f"b:{place}" for place in range(20)
     )
@@ -61,7 +61,7 @@ async def test_two_undertakers_at_once_share_the_dead(shop: Shop) -> None:
 async def test_kinds_keep_their_numbers_however_often_they_are_registered(shop: Shop) -> None:
     rounds = [nodes.open_lanes(shop.database, ["echo", "dance", "crawl"]) for _ in range(5)]
     await asyncio.gather(*rounds)
-    known = {lane.kind: lane.id for lane in await nodes.lanes(shop.database)}
+    known = {lane.kind: lane.id for lane in await nodes.list_lanes(shop.database)}
     assert set(known) == {"crawl", "dance", "echo"}
     assert {name: known[name] for name in shop.lanes} == shop.lanes
 
@@ -99,7 +99,7 @@ async def test_what_goes_wrong_in_a_transaction_undoes_it(shop: Shop) -> None:
 
     with pytest.raises(asyncpg.DivisionByZeroError):
         await fail_halfway()
-    assert "half" not in {lane.kind for lane in await nodes.lanes(shop.database)}
+    assert "half" not in {lane.kind for lane in await nodes.list_lanes(shop.database)}
 
 
 @pytest.mark.parametrize("pooler", ["on", "off"])
@@ -140,5 +140,8 @@ async def test_a_password_that_breaks_the_address_is_not_shown_as_one(password: 
 async def test_a_connection_that_is_gone_is_told_as_lost(shop: Shop) -> None:
     connection = await connect(shop.database.url)
     await connection.close()
-    with pytest.raises(StoreUnavailable, match="the connection was lost"), availability():
+    with (
+        pytest.raises(StoreUnavailable, match="the connection was lost"),
+        translate_driver_errors(),
+    ):
         await connection.execute("select 1")

@@ -11,11 +11,11 @@ from evenbeat.control.ops.verify import verify
 from evenbeat.core.ops.housekeeping import Chore
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import retention
-from evenbeat.store.ops.retention import Keep
+from evenbeat.store.ops.retention import RetentionLimits
 from tests.conftest import START
 from tests.support.run_histories import DAY, ONCE, Archive, Ran, count, janitor_of, tidy, work
 
-KEEP = Keep(5, 30 * DAY, 7 * DAY, 400 * DAY, 30 * DAY)
+KEEP = RetentionLimits(5, 30 * DAY, 7 * DAY, 400 * DAY, 30 * DAY)
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def chore_at(cursor: int, *, is_sweep_due: bool = False) -> Chore:
 
 async def remove(
     archive: Archive, *, size: int = 100, after: int = 0, is_sweep_due: bool = False
-) -> retention.Piece:
+) -> retention.PieceResult:
     chore = chore_at(after, is_sweep_due=is_sweep_due)
     async with archive.database.transaction() as session:
         return await retention.remove_runs(session, chore, size, KEEP)

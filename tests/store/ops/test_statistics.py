@@ -6,9 +6,15 @@ from datetime import timedelta
 import pytest
 
 from evenbeat.config import Settings
-from evenbeat.control.ops.statistics import Counts
+from evenbeat.control.ops.statistics import StatisticsQueries
 from evenbeat.core.jobs.model import State
-from evenbeat.core.ops.statistics import Activity, Overview, Scope, activity_of, without_gaps
+from evenbeat.core.ops.statistics import (
+    Activity,
+    Overview,
+    StatisticsScope,
+    activity_of,
+    fill_missing_days,
+)
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
 from tests.support.run_histories import DAY, Archive, Ran, janitor_of, tidy
@@ -20,9 +26,14 @@ def archive(database: Database) -> Archive:
 
 
 async def told(archive: Archive, jobs: list[int]) -> list[object]:
-    counts = Counts(archive.database)
-    scopes = [Scope(), Scope(kind="echo"), Scope(group="site"), Scope(kind="none")]
-    scopes += [Scope(job_id=job) for job in jobs]
+    counts = StatisticsQueries(archive.database)
+    scopes = [
+        StatisticsScope(),
+        StatisticsScope(kind="echo"),
+        StatisticsScope(group="site"),
+        StatisticsScope(kind="none"),
+    ]
+    scopes += [StatisticsScope(job_id=job) for job in jobs]
     return [
         *[(await counts.of_all(scope)).runs for scope in scopes],
         *[await counts.trend(40, scope) for scope in scopes],
@@ -49,7 +60,7 @@ async def test_counted_or_not_statistics_and_trends_say_the_same(
 async def test_a_trend_is_of_the_last_days_and_adds_up(archive: Archive) -> None:
     job = await archive.job(START - 50 * DAY)
     await archive.write(Ran(job, n, START - (10 - n) * DAY, "c") for n in range(1, 11))
-    counts = Counts(archive.database)
+    counts = StatisticsQueries(archive.database)
     days = await counts.trend(4)
     assert [(each.day.isoformat(), each.runs.completed) for each in days] == [
         ("2029-12-29", 1),
@@ -62,7 +73,7 @@ async def test_a_trend_is_of_the_last_days_and_adds_up(archive: Archive) -> None
 
 
 def test_days_without_a_run_are_told_too() -> None:
-    days = without_gaps([], START.date(), 3)
+    days = fill_missing_days([], START.date(), 3)
     assert [START.date() - each.day for each in days] == [2 * DAY, 1 * DAY, timedelta(0)]
     assert [each.runs.total for each in days] == [0, 0, 0]
     assert days[0].runs.success_rate is None
@@ -72,7 +83,9 @@ def test_every_state_is_one_of_the_registrys_three() -> None:
     aside = {state: activity_of(state) for state in State if activity_of(state) != "active"}
     assert aside == {"paused": "paused", "disabled": "disabled", "cancelled": "disabled"}
     counts = dict.fromkeys(State, 2)
-    overview = Overview(counts, without_gaps([], START.date(), 1)[0].runs, 0, 0, 0, None, START)
+    overview = Overview(
+        counts, fill_missing_days([], START.date(), 1)[0].runs, 0, 0, 0, None, START
+    )
     assert overview.activity == {
         Activity.ACTIVE: 2 * (len(State) - 3),
         Activity.PAUSED: 2,

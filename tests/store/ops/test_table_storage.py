@@ -6,7 +6,7 @@ import pytest
 
 from evenbeat.control.ops.housekeeping import Housekeeping
 from evenbeat.store.database.pool import Database
-from evenbeat.store.ops.table_storage import WANTED
+from evenbeat.store.ops.table_storage import WANTED_SETTINGS
 
 
 async def of_tables(database: Database) -> list[str]:
@@ -29,7 +29,9 @@ async def test_nothing_is_set_that_nobody_wants(database: Database) -> None:
             f"{query} and relnamespace = 'evenbeat'::regnamespace"
         )
     found = {(row["relname"], *row["option"].split("=")) for row in rows}
-    wanted = {(table, *each) for table, options in WANTED.items() for each in options.items()}
+    wanted = {
+        (table, *each) for table, options in WANTED_SETTINGS.items() for each in options.items()
+    }
     assert found == wanted
 
 

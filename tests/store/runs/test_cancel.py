@@ -59,16 +59,16 @@ async def test_a_running_job_is_asked_to_stop_and_cancelled_however_its_run_ends
 ) -> None:
     job = await shop.add()
     claimed = await shop.claim_one()
-    assert await leases.unwanted(shop.database, shop.node_id) == set()
+    assert await leases.find_unwanted_runs(shop.database, shop.node_id) == set()
     assert (await cancel(shop, job)).pulse.state is State.RUNNING
     assert (await cancel(shop, job)).pulse.state is State.RUNNING, "asking twice does no harm"
-    assert await leases.unwanted(shop.database, shop.node_id) == {claimed.run.id}
-    assert await leases.unwanted(shop.database, shop.node_id + 1) == set()
+    assert await leases.find_unwanted_runs(shop.database, shop.node_id) == {claimed.run.id}
+    assert await leases.find_unwanted_runs(shop.database, shop.node_id + 1) == set()
     await shop.end(claimed, outcome=outcome)
     pulse = (await shop.look(job)).pulse
     assert pulse.state is State.CANCELLED
     assert (pulse.next_beat_at, pulse.retry_at, pulse.manual_at) == (None, None, None)
-    assert await leases.unwanted(shop.database, shop.node_id) == set()
+    assert await leases.find_unwanted_runs(shop.database, shop.node_id) == set()
     await clock.advance(days=1)
     assert await shop.claim() == []
 

@@ -10,10 +10,10 @@ import pytest
 
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Cause, State
-from evenbeat.store.jobs.jobs import Definitions, Unreadable
+from evenbeat.store.jobs.jobs import DefinitionCache, UnreadableDefinition
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.leases import Broken, NextDue
+from evenbeat.store.runs.leases import NextDue, UnrunnableClaim
 from tests.conftest import START
 from tests.store.given import HOUR, LEASE, MINUTE, Shop, definition
 from tests.support.databases import Clock
@@ -62,7 +62,7 @@ async def test_each_column_of_a_claim_is_taken_for_what_it_is(
     assert (claimed.failure_streak, claimed.lost_streak) == (14, 2)
     # Where to go on looking is told of jobs without a group alone.
     assert claimed.turn_at == (None if group else row["turn_at"])
-    assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
+    assert await leases.list_node_runs(shop.database, shop.node_id) == [claimed]
 
 
 @pytest.mark.parametrize("beat_at", [START, START - MINUTE, None])
@@ -239,8 +239,8 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: S
         places={shop.lanes["echo"]: 10},
         definitions=shop.definitions,
     )
-    broken = {each.id: each for each in held if isinstance(each, Broken)}
-    assert [each.id for each in held if not isinstance(each, Broken)] == [good.id]
+    broken = {each.id: each for each in held if isinstance(each, UnrunnableClaim)}
+    assert [each.id for each in held if not isinstance(each, UnrunnableClaim)] == [good.id]
     assert "the definition cannot be read" in broken[bad.id].error
     assert (broken[bad.id].uid, broken[bad.id].run.token) == (bad.uid, 7)
     assert "no job" in broken[orphan.id].error
@@ -249,13 +249,13 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: S
 async def test_a_policy_of_a_newer_version_makes_a_job_unreadable(shop: Shop) -> None:
     job = await shop.add()
     await shop.fetch('update evenbeat.job set policy = \'{"mood": "sunny"}\'')
-    [read] = (await Definitions().of(shop.database, {job.id: (1, 1)})).values()
-    assert isinstance(read, Unreadable)
+    [read] = (await DefinitionCache().of(shop.database, {job.id: (1, 1)})).values()
+    assert isinstance(read, UnreadableDefinition)
     assert "mood" in read.error
 
 
 async def next_due(shop: Shop) -> NextDue:
-    return await leases.next_due(shop.database, list(shop.lanes.values()), horizon=TEN_SECONDS)
+    return await leases.find_next_due(shop.database, list(shop.lanes.values()), horizon=TEN_SECONDS)
 
 
 async def until_due(shop: Shop) -> timedelta | None:
@@ -298,20 +298,20 @@ async def test_turns_before_the_one_named_are_not_looked_at(shop: Shop) -> None:
     lane = shop.lanes["echo"]
     turn_at = await shop.value("select turn_at from evenbeat.pulse where id = $1", late.id)
     since = {lane: turn_at}
-    due = await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
+    due = await leases.find_next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
     assert due.waits() == [timedelta(0)]
     held = await leases.claim_due(
         shop.database,
         shop.node_id,
         token=1,
         places={lane: 10},
-        definitions=Definitions(),
+        definitions=DefinitionCache(),
         since=since,
     )
     assert [(each.id, each.turn_at) for each in held] == [(late.id, turn_at)]
-    due = await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
+    due = await leases.find_next_due(shop.database, [lane], horizon=TEN_SECONDS, since=since)
     assert due.ungrouped_in is None
-    assert (await leases.next_due(shop.database, [lane], horizon=TEN_SECONDS)).waits() != []
+    assert (await leases.find_next_due(shop.database, [lane], horizon=TEN_SECONDS)).waits() != []
 
 
 @pytest.mark.parametrize("name", ["claim_due", "claim_grouped"])

@@ -9,8 +9,8 @@ from evenbeat.core.runs.outcome import Cancelled, Done, Failed, HandedBack, Skip
 from evenbeat.core.runs.settle import settle
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases, runs
-from evenbeat.store.runs.completions import Settled
-from evenbeat.store.runs.leases import Broken
+from evenbeat.store.runs.completions import SettledRun
+from evenbeat.store.runs.leases import UnrunnableClaim
 from tests.conftest import START
 from tests.store.given import DONE, FAILED, HOUR, MINUTE, Shop, definition
 from tests.support.databases import Clock
@@ -23,7 +23,7 @@ async def test_a_completed_run_is_one_row_with_everything_in_it(shop: Shop, cloc
     claimed = await shop.claim_one()
     await clock.advance(seconds=2)
     assert await shop.end(claimed) == {claimed.run.id}
-    [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
+    [run] = await runs.list_runs(shop.database, job.id, job.uid, limit=10, offset=0)
     assert (run.id, run.number, run.attempt) == (claimed.run.id, 1, 1)
     assert (run.state, run.cause, run.beat_at) == (RunState.COMPLETED, Cause.SCHEDULE, START)
     assert (run.started_at, run.finished_at) == (START, clock.now)
@@ -38,21 +38,21 @@ async def test_results_that_are_lists_stay_whole_and_with_their_own_runs(shop: S
     jobs = [await shop.add() for _ in range(3)]
     results = {job.id: [[job.id, None], "x"] for job in jobs}
     settled = [
-        Settled(each, settle(each, Done(result=results[each.id]), START), None)
+        SettledRun(each, settle(each, Done(result=results[each.id]), START), None)
         for each in await shop.claim()
     ]
-    await completions.complete(shop.database, settled)
+    await completions.complete_runs(shop.database, settled)
     for job in jobs:
-        [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
+        [run] = await runs.list_runs(shop.database, job.id, job.uid, limit=10, offset=0)
         assert run.result == results[job.id]
 
 
 async def test_a_run_that_took_no_time_at_all_has_a_duration(shop: Shop) -> None:
     job = await shop.add()
     [claimed] = await shop.claim()
-    instant = Settled(claimed, settle(claimed, DONE, START), timedelta(0))
-    assert (await completions.complete(shop.database, [instant])).run_ids == {claimed.run.id}
-    [run] = await runs.page(shop.database, job.id, job.uid, limit=10, offset=0)
+    instant = SettledRun(claimed, settle(claimed, DONE, START), timedelta(0))
+    assert (await completions.complete_runs(shop.database, [instant])).run_ids == {claimed.run.id}
+    [run] = await runs.list_runs(shop.database, job.id, job.uid, limit=10, offset=0)
     assert run.duration == timedelta(0)
 
 
@@ -262,30 +262,30 @@ async def test_the_runs_of_a_job_are_listed_newest_first_and_by_pages(
         await shop.end(await shop.claim_one())
         await clock.advance(hours=1)
     await shop.claim_one()
-    page = await runs.page(shop.database, job.id, job.uid, limit=3, offset=1)
+    page = await runs.list_runs(shop.database, job.id, job.uid, limit=3, offset=1)
     assert [run.number for run in page] == [4, 3, 2]
-    assert await runs.count(shop.database, job.id) == 5
+    assert await runs.count_runs(shop.database, job.id) == 5
 
 
 async def test_a_dead_node_leaves_its_runs_to_be_found(shop: Shop) -> None:
     await shop.add()
     claimed = await shop.claim_one()
-    assert await nodes.unswept(shop.database) == []
+    assert await nodes.find_unswept_nodes(shop.database) == []
     await shop.fetch("update evenbeat.node set alive_until = statement_timestamp()")
-    assert await nodes.mark_dead(shop.database) == ["a:1"]
-    assert await nodes.unswept(shop.database) == [shop.node_id]
-    assert await leases.in_hand(shop.database, shop.node_id) == [claimed]
+    assert await nodes.mark_dead_nodes(shop.database) == ["a:1"]
+    assert await nodes.find_unswept_nodes(shop.database) == [shop.node_id]
+    assert await leases.list_node_runs(shop.database, shop.node_id) == [claimed]
     await nodes.mark_swept(shop.database, shop.node_id)
-    assert await nodes.unswept(shop.database) == [shop.node_id], "it still holds a run"
+    assert await nodes.find_unswept_nodes(shop.database) == [shop.node_id], "it still holds a run"
     await shop.end(claimed)
     await nodes.mark_swept(shop.database, shop.node_id)
-    assert await nodes.unswept(shop.database) == []
-    assert await leases.in_hand(shop.database, shop.node_id) == []
+    assert await nodes.find_unswept_nodes(shop.database) == []
+    assert await leases.list_node_runs(shop.database, shop.node_id) == []
 
 
 async def test_what_a_node_has_in_hand_is_told_even_where_it_cannot_be_read(shop: Shop) -> None:
     await shop.add()
     await shop.claim_one()
     await shop.fetch("update evenbeat.job set policy = '[]'")
-    [held] = await leases.in_hand(shop.database, shop.node_id)
-    assert isinstance(held, Broken)
+    [held] = await leases.list_node_runs(shop.database, shop.node_id)
+    assert isinstance(held, UnrunnableClaim)

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.zones import check_zone, known_zones
+from evenbeat.core.time.schedules.base.zones import check_zone, known_zones
 from evenbeat.core.time.schedules.cron import ALIASES, Cron
 from tests.core.time.schedule_strategies import FIVE, fields
 

@@ -8,19 +8,19 @@ from fastapi.exceptions import RequestValidationError
 
 from evenbeat.api.tasks.wire import FIELDS, SENTENCES
 from evenbeat.core.errors import FieldError, InvalidInput, NotFound, UnknownKind
-from evenbeat.web.fast_route import Direct
-from evenbeat.web.idempotency import Handler, Once
-from evenbeat.web.problems import MOST_ERRORS, field_error, problem
+from evenbeat.web.fast_route import FastRoute
+from evenbeat.web.idempotency import IdempotentRoute, RouteHandler
+from evenbeat.web.problems import MOST_ERRORS, field_error, problem_response
 
 INVALID = "Request has invalid fields"
 
 
-class TaskRoute(Once):
+class TaskRoute(IdempotentRoute):
     """A route of tasks."""
 
     refusal: ClassVar[int] = 400
 
-    def get_route_handler(self) -> Handler:
+    def get_route_handler(self) -> RouteHandler:
         handle = super().get_route_handler()
 
         async def handle_task(request: Request) -> Response:
@@ -28,26 +28,28 @@ class TaskRoute(Once):
                 return await handle(request)
             except UnknownKind as error:
                 sentence = unsupported(error)
-                return problem(request, 400, sentence, [FieldError("type", sentence)])
+                return problem_response(request, 400, sentence, [FieldError("type", sentence)])
             except InvalidInput as error:
                 return refuse(request, error.errors)
             except RequestValidationError as error:
                 return refuse(request, [field_error(fault) for fault in error.errors()])
             except NotFound:
-                return problem(request, 404, f"Task not found: {request.path_params.get('id')}")
+                return problem_response(
+                    request, 404, f"Task not found: {request.path_params.get('id')}"
+                )
 
         return handle_task
 
 
-class DirectTaskRoute(TaskRoute, Direct):
+class FastTaskRoute(TaskRoute, FastRoute):
     """The same for a function that takes the request itself."""
 
 
 def refuse(request: Request, faults: Sequence[FieldError]) -> Response:
     errors = [FieldError(FIELDS.get(each.field, each.field), each.message) for each in faults]
     if errors[0].message in SENTENCES:
-        return problem(request, 400, errors[0].message, errors)
-    return problem(request, 400, INVALID, errors[:MOST_ERRORS], title="Validation failed")
+        return problem_response(request, 400, errors[0].message, errors)
+    return problem_response(request, 400, INVALID, errors[:MOST_ERRORS], title="Validation failed")
 
 
 def unsupported(error: UnknownKind) -> str:

@@ -5,16 +5,16 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from evenbeat.api.tasks.refusals import DirectTaskRoute, TaskRoute
+from evenbeat.api.tasks.refusals import FastTaskRoute, TaskRoute
 from evenbeat.api.tasks.wire import (
     FORMS,
     STATES,
     STATUSES,
     AttemptOut,
     PayloadForm,
-    Status,
     TaskIn,
     TaskOut,
+    TaskStatus,
     as_json,
     attempt_of,
     read_form,
@@ -26,7 +26,7 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.ops.access import Role
-from evenbeat.web.auth import Caller, needs, signed_in
+from evenbeat.web.auth import Caller, identify_caller, needs
 from evenbeat.web.json_bodies import read_object
 from evenbeat.web.probes import App
 
@@ -76,7 +76,7 @@ async def create_task(request: Request) -> Response:
     app: Evenbeat = request.app.state.evenbeat
     form = read_form(request.query_params.get("payload", "json"))
     task = read_task(await read_object(request), await app.now())
-    job = await app.jobs.add(task.definition, by=(await signed_in(request)).actor)
+    job = await app.jobs.add(task.definition, by=(await identify_caller(request)).actor)
     return answer(task_of(job, form, task.run_at), 201, {"Location": f"/tasks/{job.uid}"})
 
 
@@ -88,14 +88,14 @@ router.add_api_route(
     dependencies=OPERATOR,
     responses={201: {"model": TaskOut}},
     openapi_extra=CREATE,
-    route_class_override=DirectTaskRoute,
+    route_class_override=FastTaskRoute,
 )
 
 
 @router.get("", dependencies=VIEWER, responses={200: {"model": list[TaskOut]}})
 async def list_tasks(
     app: App,
-    status: Status | None = None,
+    status: TaskStatus | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     form: Form = "json",
@@ -123,7 +123,7 @@ async def list_attempts(task_id: Id, app: App) -> Response:
 async def cancel_task(task_id: Id, app: App, caller: Caller) -> None:
     """Cancel a task that has not begun, or waits to be tried again."""
     # Chosen by its state under its lock: what has begun meanwhile is not stopped.
-    chosen = Filter(uids=frozenset([task_id]), states=STATES[Status.PENDING])
+    chosen = Filter(uids=frozenset([task_id]), states=STATES[TaskStatus.PENDING])
     if not (await app.jobs.act(Action.CANCEL, chosen, by=caller.actor)).changed:
         status = STATUSES[(await app.jobs.get(task_id)).pulse.state]
         raise Conflict(f"Task is not cancelable in status: {status}")

@@ -24,7 +24,7 @@ from evenbeat.core.jobs.model import (
     State,
 )
 from evenbeat.core.jobs.payload import check_json
-from evenbeat.core.time.schedules.clockwork.instants import check_instant, read_datetime
+from evenbeat.core.time.schedules.base.instants import check_instant, read_datetime
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable
 
@@ -47,7 +47,7 @@ LEASE_EXPIRED = "Task lease expired"
 MISSING: Any = object()
 
 
-class Status(StrEnum):
+class TaskStatus(StrEnum):
     """Where a task is."""
 
     PENDING = "PENDING"
@@ -58,19 +58,19 @@ class Status(StrEnum):
 
 
 STATUSES = {
-    State.PENDING: Status.PENDING,
-    State.SCHEDULED: Status.PENDING,
-    State.BLOCKED: Status.PENDING,
-    State.PAUSED: Status.PENDING,
-    State.RUNNING: Status.RUNNING,
-    State.COMPLETED: Status.DONE,
-    State.FAILED: Status.FAILED,
-    State.CANCELLED: Status.CANCELED,
-    State.DISABLED: Status.CANCELED,
+    State.PENDING: TaskStatus.PENDING,
+    State.SCHEDULED: TaskStatus.PENDING,
+    State.BLOCKED: TaskStatus.PENDING,
+    State.PAUSED: TaskStatus.PENDING,
+    State.RUNNING: TaskStatus.RUNNING,
+    State.COMPLETED: TaskStatus.DONE,
+    State.FAILED: TaskStatus.FAILED,
+    State.CANCELLED: TaskStatus.CANCELED,
+    State.DISABLED: TaskStatus.CANCELED,
 }
 STATES = {
     status: frozenset(state for state, theirs in STATUSES.items() if theirs is status)
-    for status in Status
+    for status in TaskStatus
 }
 # A run that was stopped by a person or handed back did neither succeed nor fail.
 ATTEMPTS = {
@@ -101,7 +101,7 @@ class TaskOut(BaseModel):
     id: UUID
     type: str
     payload: Any
-    status: Status
+    status: TaskStatus
     runAt: datetime | None  # noqa: N815
     attempt: int
     maxAttempts: int  # noqa: N815

@@ -10,12 +10,19 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app
+from evenbeat.cli.shell.app_session import cli_actor, with_app
 from evenbeat.cli.shell.chart import Bar, draw
 from evenbeat.cli.shell.options import DataDir, Yes
-from evenbeat.control.balance.balance import EXPECTED, Added, Applied, Forecast, Preview, View
-from evenbeat.core.balance.model import SLOT_S, Hour, Outlook
-from evenbeat.core.balance.record import KeptPlan
+from evenbeat.control.balance.balance import (
+    EXPECTED,
+    BalanceView,
+    Forecast,
+    HypotheticalJobs,
+    RebalancePreview,
+    RebalanceResult,
+)
+from evenbeat.core.balance.model import SLOT_S, HourLoad, SlotForecast
+from evenbeat.core.balance.plan_records import StoredPlan
 from evenbeat.core.time.durations import format_duration, parse_duration
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
@@ -25,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Group = Annotated[str | None, typer.Option(help="Only the jobs of this group.")]
+GroupOption = Annotated[str | None, typer.Option(help="Only the jobs of this group.")]
 MaxMoves = Annotated[int | None, typer.Option(min=0, help="Move so many jobs at most.")]
 # A week of slots is more than a screen: so many hours make one bar.
 FORECAST_STEP = timedelta(hours=4)
@@ -34,7 +41,9 @@ MOST_SHOWN = 20
 
 @app.command("show")
 def show_distribution(
-    group: Group = None, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+    group: GroupOption = None,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
 ) -> None:
     """Show the next 24 hours, how even they are, and what could be done about it.
 
@@ -44,14 +53,14 @@ def show_distribution(
     if output is printing.Format.JSON:
         from evenbeat.api.v1.balance.wire.balance import DistributionOut
 
-        printing.answer(DistributionOut.from_core(view))
+        printing.print_model(DistributionOut.from_core(view))
     else:
-        tell_view(view)
+        print_distribution(view)
 
 
 @app.command()
 def preview(
-    group: Group = None,
+    group: GroupOption = None,
     max_moves: MaxMoves = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
@@ -61,14 +70,14 @@ def preview(
     Example: evenbeat balance preview --max-moves 10
     """
     found = with_app(
-        lambda eb: eb.balance.preview(group=group, max_moves=max_moves, by=me()), data_dir
+        lambda eb: eb.balance.preview(group=group, max_moves=max_moves, by=cli_actor()), data_dir
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.balance.wire.balance import RebalancePreviewOut
 
-        printing.answer(RebalancePreviewOut.from_core(found))
+        printing.print_model(RebalancePreviewOut.from_core(found))
         return
-    tell_preview(found)
+    print_preview(found)
     if found.plan.moves:
         typer.echo(
             f"\nApply it within five minutes: evenbeat balance apply {found.plan.summary.id}"
@@ -80,7 +89,7 @@ def apply(
     plan_id: Annotated[
         UUID | None, typer.Argument(help="As `evenbeat balance preview` named it.", metavar="PLAN")
     ] = None,
-    group: Group = None,
+    group: GroupOption = None,
     max_moves: MaxMoves = None,
     yes: Yes = False,
     data_dir: DataDir = None,
@@ -95,17 +104,17 @@ def apply(
     if plan_id is not None and (group is not None or max_moves is not None):
         raise typer.BadParameter("the plan has settled --group and --max-moves already")
 
-    async def look(eb: Evenbeat) -> KeptPlan:
+    async def look(eb: Evenbeat) -> StoredPlan:
         if plan_id is not None:
             return await eb.balance.plan(plan_id)
-        return (await eb.balance.preview(group=group, max_moves=max_moves, by=me())).plan
+        return (await eb.balance.preview(group=group, max_moves=max_moves, by=cli_actor())).plan
 
     planned = with_app(look, data_dir)
     if not yes and planned.moves:
-        typer.echo(in_words(planned), err=True)
+        typer.echo(plan_in_words(planned), err=True)
         typer.confirm("Apply it?", abort=True, err=True)
-    applied = with_app(lambda eb: eb.balance.apply(planned.summary.id, by=me()), data_dir)
-    tell_applied(applied, output)
+    applied = with_app(lambda eb: eb.balance.apply(planned.summary.id, by=cli_actor()), data_dir)
+    print_result(applied, output)
 
 
 @app.command()
@@ -119,9 +128,9 @@ def undo(
     last = with_app(lambda eb: eb.balance.last_applied(), data_dir)
     if not yes:
         when = f"{last.applied_at:%Y-%m-%d %H:%M} UTC by {last.applied_by}"
-        typer.echo(f"The last rebalance moved {jobs(last.move_count)}, {when}.", err=True)
+        typer.echo(f"The last rebalance moved {count_jobs(last.move_count)}, {when}.", err=True)
         typer.confirm("Take it back?", abort=True, err=True)
-    tell_applied(with_app(lambda eb: eb.balance.undo(last.id, by=me()), data_dir), output)
+    print_result(with_app(lambda eb: eb.balance.undo(last.id, by=cli_actor()), data_dir), output)
 
 
 @app.command()
@@ -134,7 +143,7 @@ def forecast(
         int, typer.Option("--count", min=1, max=10_000, help="How many of these.")
     ] = 1,
     takes: Annotated[str, typer.Option(help="How long a run of these takes, as in 20s.")] = "1s",
-    group: Group = None,
+    group: GroupOption = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -142,85 +151,85 @@ def forecast(
 
     Example: evenbeat balance forecast --add "every 30m" --count 100 --takes 20s
     """
-    more = [] if add is None else [Added(Timetable(parse(add)), number, expected(takes))]
+    more = [] if add is None else [HypotheticalJobs(Timetable(parse(add)), number, expected(takes))]
     found = with_app(
         lambda eb: eb.balance.forecast(group=group, workers=workers, added=more), data_dir
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.balance.wire.forecast import ForecastOut
 
-        printing.answer(ForecastOut.from_core(found))
+        printing.print_model(ForecastOut.from_core(found))
     else:
-        tell_forecast(found)
+        print_forecast(found)
 
 
 def expected(text: str) -> timedelta:
     return parse_duration(text, "--takes", EXPECTED)
 
 
-def jobs(count: int) -> str:
+def count_jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
 
 
-def tell_view(view: View) -> None:
+def print_distribution(view: BalanceView) -> None:
     found = view.distribution
     draw([bar_of(hour, is_marked=hour.hour == found.peak_hour) for hour in found.hours])
     score = found.score
     of = f" in group {view.group}" if view.group else ""
     typer.echo(
-        f"\n{jobs(found.total_jobs)}{of}; score {score.score:.2f}, by minutes "
+        f"\n{count_jobs(found.total_jobs)}{of}; score {score.score:.2f}, by minutes "
         f"{score.minute_score:.2f}; the fullest slot is {score.peak_over_ideal:.2f} times as full "
         f"as it must be. Balancing is {view.balancing}."
     )
     typer.echo(view.suggestion)
 
 
-def bar_of(hour: Hour, *, is_marked: bool = False) -> Bar:
-    remark = f"{hour.runs:,} run{'' if hour.runs == 1 else 's'} of {jobs(hour.job_count)}"
+def bar_of(hour: HourLoad, *, is_marked: bool = False) -> Bar:
+    remark = f"{hour.runs:,} run{'' if hour.runs == 1 else 's'} of {count_jobs(hour.job_count)}"
     return Bar(f"{hour.starts_at:%a %H:%M}", hour.runs, remark, is_marked)
 
 
-def in_words(plan: KeptPlan) -> str:
+def plan_in_words(plan: StoredPlan) -> str:
     summary = plan.summary
     return (
-        f"Moves {jobs(summary.move_count)}, leaves {jobs(summary.skip_count)} alone: score "
-        f"{summary.before.score:.2f} to {summary.after.score:.2f}, the fullest slot "
+        f"Moves {count_jobs(summary.move_count)}, leaves {count_jobs(summary.skip_count)} alone: "
+        f"score {summary.before.score:.2f} to {summary.after.score:.2f}, the fullest slot "
         f"{summary.before.peak:,} to {summary.after.peak:,} runs."
     )
 
 
-def tell_preview(found: Preview) -> None:
+def print_preview(found: RebalancePreview) -> None:
     if not found.plan.moves:
         typer.echo("There is nothing to gain by moving jobs.")
     else:
         draw([bar_of(hour) for hour in found.projected.hours])
-        typer.echo(f"\n{in_words(found.plan)}")
+        typer.echo(f"\n{plan_in_words(found.plan)}")
         rows = [
             (found.plan.uids[move.job], move.old_next_at, move.new_next_at)
             for move in found.plan.moves[:MOST_SHOWN]
         ]
-        printing.rows(("job", "instead of", "runs at"), rows)
+        printing.print_table(("job", "instead of", "runs at"), rows)
         if len(found.plan.moves) > MOST_SHOWN:
             typer.echo(f"… and {len(found.plan.moves) - MOST_SHOWN:,} more: -o json has them all.")
     reasons = Counter(str(each.reason) for each in found.plan.skipped)
     for reason, count in sorted(reasons.items()):
-        typer.echo(f"{jobs(count)} stay{'s'[: count == 1]}: {reason}")
+        typer.echo(f"{count_jobs(count)} stay{'s'[: count == 1]}: {reason}")
 
 
-def tell_applied(applied: Applied, output: printing.Format) -> None:
+def print_result(applied: RebalanceResult, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.balance.wire.balance import RebalanceOut
 
-        printing.answer(RebalanceOut.from_core(applied))
+        printing.print_model(RebalanceOut.from_core(applied))
         return
     plan = applied.plan
     typer.echo(
-        f"Moved {jobs(len(plan.moves))}, left {jobs(len(plan.skipped))} alone: score "
+        f"Moved {count_jobs(len(plan.moves))}, left {count_jobs(len(plan.skipped))} alone: score "
         f"{plan.summary.before.score:.2f} to {applied.score.score:.2f}."
     )
 
 
-def tell_forecast(found: Forecast) -> None:
+def print_forecast(found: Forecast) -> None:
     step = FORECAST_STEP // timedelta(seconds=SLOT_S)
     parts = [found.slots[at : at + step] for at in range(0, len(found.slots), step)]
     peaks = [max(slot.peak_concurrency for slot in part) for part in parts]
@@ -236,10 +245,10 @@ def tell_forecast(found: Forecast) -> None:
         ]
     )
     more = f", {found.added_count:,} of them added" if found.added_count else ""
-    typer.echo(f"\n{jobs(found.job_count)}{more}; at most {max(peaks):.1f} runs at once.")
+    typer.echo(f"\n{count_jobs(found.job_count)}{more}; at most {max(peaks):.1f} runs at once.")
 
 
-def outlook_in_words(part: Sequence[Outlook], peak: float) -> str:
+def outlook_in_words(part: Sequence[SlotForecast], peak: float) -> str:
     waiting = max(slot.waiting for slot in part)
     late = f", up to {format_duration(waiting)} late" if waiting else ""
     return f"{sum(slot.runs for slot in part):,} runs, {peak:.1f} at once{late}"

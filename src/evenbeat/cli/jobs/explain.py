@@ -11,7 +11,7 @@ from evenbeat.core.jobs.model import Job
 
 
 def explain(
-    job: job_selection.Job,
+    job: job_selection.JobArgument,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -26,6 +26,8 @@ def explain(
 
     found, explanation = with_app(work, data_dir)
     if output is printing.Format.JSON:
-        printing.json({"id": found.uid, "state": found.pulse.state, "explanation": explanation})
+        printing.print_json(
+            {"id": found.uid, "state": found.pulse.state, "explanation": explanation}
+        )
     else:
         typer.echo(explanation)

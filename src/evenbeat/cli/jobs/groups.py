@@ -8,11 +8,11 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_time
-from evenbeat.cli.shell.option_sets import spread
-from evenbeat.cli.shell.options import DataDir, Page
+from evenbeat.cli.shell.app_session import cli_actor, with_app_and_time
+from evenbeat.cli.shell.option_sets import expand_option_sets
+from evenbeat.cli.shell.options import DataDir, PageOptions
 from evenbeat.core.jobs.groups import Group, Rate
-from evenbeat.store.jobs.groups import Member, Occupied, StoredGroup
+from evenbeat.store.jobs.groups import GroupMember, GroupUsage, StoredGroup
 
 app = typer.Typer(help="Groups: jobs that share a limit or a pace.", no_args_is_help=True)
 
@@ -22,9 +22,9 @@ MEMBER_COLUMNS = ("job_id", "name", "doing", "since", "node")
 
 
 @app.command("list")
-@spread
+@expand_option_sets
 def list_groups(
-    page: Page,
+    page: PageOptions,
     search: Annotated[str | None, typer.Option(help="With this in the key.")] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
@@ -33,23 +33,23 @@ def list_groups(
 
     Example: evenbeat groups list --search host:
     """
-    found, now = with_time(
+    found, now = with_app_and_time(
         lambda eb: eb.groups.page(search=search, limit=page.limit, offset=page.offset), data_dir
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.group import GroupsOut
 
-        printing.answer(GroupsOut.from_core(found, limit=page.limit, offset=page.offset))
+        printing.print_model(GroupsOut.from_core(found, limit=page.limit, offset=page.offset))
         return
-    printing.rows(COLUMNS, [row_of(each, now) for each in found.groups])
-    page.tell_rest(len(found.groups), found.total)
+    printing.print_table(COLUMNS, [group_row(each, now) for each in found.groups])
+    page.print_rest(len(found.groups), found.total)
 
 
 @app.command("show")
-@spread
+@expand_option_sets
 def show_group(
     key: Key,
-    page: Page,
+    page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -57,25 +57,25 @@ def show_group(
 
     Example: evenbeat groups show site
     """
-    found, now = with_time(
+    found, now = with_app_and_time(
         lambda eb: eb.groups.members(key, limit=page.limit, offset=page.offset), data_dir
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.group import MembersOut
 
-        printing.answer(MembersOut.from_core(found, limit=page.limit, offset=page.offset))
+        printing.print_model(MembersOut.from_core(found, limit=page.limit, offset=page.offset))
         return
-    printing.rows(COLUMNS, [row_of(found.occupied, now)])
+    printing.print_table(COLUMNS, [group_row(found.occupied, now)])
     typer.echo()
     members = [
         *(member_row(each, "runs", now) for each in found.holders),
         *(member_row(each, "waits", now) for each in found.waiting),
     ]
-    printing.rows(MEMBER_COLUMNS, members)
+    printing.print_table(MEMBER_COLUMNS, members)
     left = found.occupied.running - len(found.holders)
     if left > 0:
         typer.echo(f"{left:,} more run in it that are not listed", err=True)
-    page.tell_rest(len(found.waiting), found.occupied.waiting)
+    page.print_rest(len(found.waiting), found.occupied.waiting)
 
 
 @app.command("set")
@@ -95,7 +95,7 @@ def set_group(
     Example: evenbeat groups set site --max-running 2 --rate 100/m
     """
     wanted = Group(key, max_running=max_running, rate=None if rate is None else Rate.parse(rate))
-    show_after(lambda eb: eb.groups.put(wanted, by=me()), data_dir, output)
+    show_after(lambda eb: eb.groups.put(wanted, by=cli_actor()), data_dir, output)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def pause(
 
     Example: evenbeat groups pause site
     """
-    show_after(lambda eb: eb.groups.pause(key, by=me()), data_dir, output)
+    show_after(lambda eb: eb.groups.pause(key, by=cli_actor()), data_dir, output)
 
 
 @app.command()
@@ -117,7 +117,7 @@ def resume(
 
     Example: evenbeat groups resume site
     """
-    show_after(lambda eb: eb.groups.resume(key, by=me()), data_dir, output)
+    show_after(lambda eb: eb.groups.resume(key, by=cli_actor()), data_dir, output)
 
 
 def show_after(
@@ -127,20 +127,20 @@ def show_after(
 ) -> None:
     """Change a group, and show what has become of it."""
 
-    async def work(eb: Evenbeat) -> Occupied:
+    async def work(eb: Evenbeat) -> GroupUsage:
         changed = await change(eb)
         return await eb.groups.occupied(changed.key)
 
-    found, now = with_time(work, data_dir)
+    found, now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.group import GroupOut
 
-        printing.answer(GroupOut.from_core(found))
+        printing.print_model(GroupOut.from_core(found))
     else:
-        printing.rows(COLUMNS, [row_of(found, now)])
+        printing.print_table(COLUMNS, [group_row(found, now)])
 
 
-def row_of(occupied: Occupied, now: datetime) -> tuple[Any, ...]:
+def group_row(occupied: GroupUsage, now: datetime) -> tuple[Any, ...]:
     group = occupied.group
     return (
         group.key,
@@ -148,10 +148,10 @@ def row_of(occupied: Occupied, now: datetime) -> tuple[Any, ...]:
         group.rate and str(group.rate),
         occupied.running,
         occupied.waiting,
-        printing.moment(occupied.waiting_since, now),
-        printing.moment(group.paused_at, now),
+        printing.format_moment(occupied.waiting_since, now),
+        printing.format_moment(group.paused_at, now),
     )
 
 
-def member_row(member: Member, doing: str, now: datetime) -> tuple[Any, ...]:
-    return (member.uid, member.name, doing, printing.moment(member.since, now), member.node)
+def member_row(member: GroupMember, doing: str, now: datetime) -> tuple[Any, ...]:
+    return (member.uid, member.name, doing, printing.format_moment(member.since, now), member.node)

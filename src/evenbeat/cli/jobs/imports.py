@@ -11,15 +11,15 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app
-from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.app_session import cli_actor, with_app
+from evenbeat.cli.shell.option_sets import expand_option_sets
 from evenbeat.cli.shell.options import DataDir, Yes
 from evenbeat.cli.shell.user_app import find_app
-from evenbeat.control.jobs.imports import Finding, Report
+from evenbeat.control.jobs.imports import ImportFinding, ImportReport
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.jobs.imports import Candidate, Fate, from_crontab
+from evenbeat.core.jobs.imports import ImportCandidate, ImportStatus, read_crontab_candidates
 from evenbeat.core.time import crontab as crontabs
-from evenbeat.core.time.schedules.clockwork.zones import check_zone
+from evenbeat.core.time.schedules.base.zones import check_zone
 
 app = typer.Typer(
     help="Take in what another scheduler ran. Nothing is written before you have seen the report.",
@@ -32,7 +32,7 @@ SYSTEM_CRONTABS = ("/etc/crontab", "/etc/cron.d/")
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ImportOptions:
     """What all imports may be told."""
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the report.")] = False
@@ -42,19 +42,19 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ImportCommand:
     """What is to be taken in, how, and what is told above the report."""
 
-    candidates: list[Candidate]
+    candidates: list[ImportCandidate]
     head: dict[str, Any]
-    how: How
+    how: ImportOptions
 
 
 @app.command()
-@spread
+@expand_option_sets
 def crontab(
     file: File,
-    how: How,
+    how: ImportOptions,
     tz: Annotated[
         str | None, typer.Option(help="The zone cron ran in; unset: that of this machine.")
     ] = None,
@@ -82,7 +82,7 @@ def crontab(
     zone, source = (check_zone(tz, "--tz"), "--tz") if tz else machine_zone()
     if user_column is None and file.startswith(SYSTEM_CRONTABS):
         user_column = True
-    found = crontabs.read(read(file), has_user_column=user_column, users=users())
+    found = crontabs.parse_crontab(read(file), has_user_column=user_column, users=users())
     head: dict[str, Any] = {
         "zone": zone,
         "zone_from": source,
@@ -91,15 +91,15 @@ def crontab(
         "blank_lines": found.blanks,
         "carriage_returns_removed": found.has_carriage_returns,
     }
-    candidates = from_crontab(found, zone=zone, prefix=prefix, kind=kind)
-    take_in(Wish(list(candidates), head, how))
+    candidates = read_crontab_candidates(found, zone=zone, prefix=prefix, kind=kind)
+    run_import(ImportCommand(list(candidates), head, how))
 
 
 @app.command("interval-scheduler")
-@spread
+@expand_option_sets
 def interval_scheduler(
     file: File,
-    how: How,
+    how: ImportOptions,
     prefix: Annotated[
         str, typer.Option(help="What the names of the new jobs begin with; their id follows.")
     ] = "interval-scheduler/",
@@ -112,51 +112,59 @@ def interval_scheduler(
     Example: evenbeat import interval-scheduler jobs.csv --dry-run
     """
     # Loaded here: what reads requests takes a while, and the other commands need none of it.
-    from evenbeat.api.v1.jobs.wire import interval_rows
+    from evenbeat.api.v1.jobs.wire import interval_scheduler_rows
 
-    found = interval_rows.read_dump(read(file))
+    found = interval_scheduler_rows.read_dump(read(file))
     head = {
         "rows": len(found),
-        "columns_left_out": ", ".join(interval_rows.columns_left_out(found)),
+        "columns_left_out": ", ".join(interval_scheduler_rows.columns_left_out(found)),
     }
-    take_in(Wish(list(interval_rows.candidates(found, prefix=prefix)), head, how))
+    run_import(
+        ImportCommand(list(interval_scheduler_rows.candidates(found, prefix=prefix)), head, how)
+    )
 
 
-def take_in(wish: Wish) -> None:
+def run_import(wish: ImportCommand) -> None:
     how = wish.how
-    report, warnings = with_app(lambda eb: look(eb, wish.candidates), how.data_dir, find=find_app)
+    report, warnings = with_app(
+        lambda eb: preview_import(eb, wish.candidates), how.data_dir, find=find_app
+    )
     is_json = how.output is printing.Format.JSON
     if not is_json:
-        tell(report, wish.head)
+        print_report(report, wish.head)
         for warning in warnings:
             typer.echo(f"\n{warning} Until then these jobs wait.")
-    new = len(report.of(Fate.NEW))
+    new = len(report.of(ImportStatus.NEW))
     # A program cannot be asked: it says --yes.
     is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
     if is_wanted and not how.yes:
-        typer.confirm(f"Add {printing.count(new, 'new job')}?", abort=True, err=True)
+        typer.confirm(f"Add {printing.format_count(new, 'new job')}?", abort=True, err=True)
     written = 0
     if is_wanted:
         written = with_app(
-            lambda eb: eb.intake.take_in(report, by=me()), how.data_dir, find=find_app
+            lambda eb: eb.intake.add_new_jobs(report, by=cli_actor()), how.data_dir, find=find_app
         )
     if is_json:
-        printing.json(as_object(report, wish.head) | {"warnings": warnings, "written": written})
+        printing.print_json(
+            report_as_object(report, wish.head) | {"warnings": warnings, "written": written}
+        )
     else:
-        added = f"Added {printing.count(written, 'job')}."
+        added = f"Added {printing.format_count(written, 'job')}."
         typer.echo(added if written else "Nothing was written.")
-    if report.of(Fate.REFUSED):
+    if report.of(ImportStatus.REFUSED):
         raise typer.Exit(1)
 
 
-async def look(eb: Evenbeat, candidates: list[Candidate]) -> tuple[Report, tuple[str, ...]]:
+async def preview_import(
+    eb: Evenbeat, candidates: list[ImportCandidate]
+) -> tuple[ImportReport, tuple[str, ...]]:
     """What would become of each, and which of their kinds nobody serves."""
     report = await eb.intake.look(candidates)
     found = [each.definition for each in candidates if each.definition]
     return report, await eb.nodes.warnings(found)
 
 
-def tell(report: Report, head: dict[str, Any]) -> None:
+def print_report(report: ImportReport, head: dict[str, Any]) -> None:
     for name, value in head.items():
         typer.echo(f"{name.replace('_', ' ')}: {value}")
     typer.echo()
@@ -175,14 +183,14 @@ def tell(report: Report, head: dict[str, Any]) -> None:
     typer.echo(", ".join(f"{count} {what}" for what, count in report.counts().items()))
 
 
-def as_object(report: Report, head: dict[str, Any]) -> dict[str, Any]:
+def report_as_object(report: ImportReport, head: dict[str, Any]) -> dict[str, Any]:
     return head | {
         "counts": report.counts(),
         "findings": [finding_as_object(each) for each in report.findings],
     }
 
 
-def finding_as_object(finding: Finding) -> dict[str, Any]:
+def finding_as_object(finding: ImportFinding) -> dict[str, Any]:
     candidate, definition = finding.candidate, finding.candidate.definition
     schedule = definition and definition.timetable.schedule
     return {

@@ -9,10 +9,10 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_selection
 from evenbeat.cli.shell import follow_run, printing
-from evenbeat.cli.shell.app_session import me, with_app
-from evenbeat.cli.shell.option_sets import spread
-from evenbeat.cli.shell.options import Consent, DataDir
-from evenbeat.control.jobs.actions import Tally
+from evenbeat.cli.shell.app_session import cli_actor, with_app
+from evenbeat.cli.shell.option_sets import expand_option_sets
+from evenbeat.cli.shell.options import ConsentOptions, DataDir
+from evenbeat.control.jobs.actions import ActionResult
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 
@@ -72,13 +72,13 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobCommand:
     """What somebody wants done, and to which jobs: those named, or all that match."""
 
     action: Action
     names: tuple[str, ...]
     matching: Filter
-    consent: Consent
+    consent: ConsentOptions
 
     @property
     def needs_consent(self) -> bool:
@@ -87,75 +87,81 @@ class Wish:
         return is_weighty and not (self.consent.yes or self.consent.dry_run)
 
     async def chosen(self, eb: Evenbeat) -> Filter:
-        return await job_selection.named(eb, list(self.names)) if self.names else self.matching
+        return (
+            await job_selection.find_named_jobs(eb, list(self.names))
+            if self.names
+            else self.matching
+        )
 
-    async def look(self, eb: Evenbeat) -> Tally:
-        return await eb.jobs.act(self.action, await self.chosen(eb), by=me(), dry_run=True)
+    async def look(self, eb: Evenbeat) -> ActionResult:
+        return await eb.jobs.act(self.action, await self.chosen(eb), by=cli_actor(), dry_run=True)
 
-    async def act(self, eb: Evenbeat, agreed: Filter | None) -> Tally:
+    async def act(self, eb: Evenbeat, agreed: Filter | None) -> ActionResult:
         """Of those that match, only the ones that somebody has agreed to."""
         return await eb.jobs.act(
             self.action,
             agreed or await self.chosen(eb),
-            by=me(),
+            by=cli_actor(),
             dry_run=self.consent.dry_run,
             skip_refused=self.consent.skip_refused,
         )
 
 
-def wish_for(
+def make_job_command(
     action: Action,
     names: list[str] | None,
     everything: bool,
     matching: Filter,
-    consent: Consent,
-) -> Wish:
+    consent: ConsentOptions,
+) -> JobCommand:
     if names and (everything or not matching.is_everything):
         raise typer.BadParameter("name jobs, or choose them by options: not both")
     if not names and matching.is_everything and not everything:
         raise typer.BadParameter("say which jobs: name them, or choose them by options, or --all")
-    return Wish(action, tuple(names or ()), matching, consent)
+    return JobCommand(action, tuple(names or ()), matching, consent)
 
 
-def fulfil(wish: Wish, data_dir: str | None, output: printing.Format) -> None:
+def run_job_command(wish: JobCommand, data_dir: str | None, output: printing.Format) -> None:
     agreed, left_out = None, ()
     if wish.needs_consent:
         found = with_app(wish.look, data_dir)
         if found.refused and not wish.consent.skip_refused:
             # Nothing would be done, so there is nothing to agree to.
-            conclude(found, wish, output)
+            report_result(found, wish, output)
             return
-        agreed, left_out = agree(found, wish), found.refused
-    with printing.progress(f"{wish.action.capitalize()} …"):
+        agreed, left_out = confirm_jobs(found, wish), found.refused
+    with printing.show_progress(f"{wish.action.capitalize()} …"):
         tally = with_app(lambda eb: wish.act(eb, agreed), data_dir)
-    conclude(replace(tally, refused=(*left_out, *tally.refused)), wish, output)
+    report_result(replace(tally, refused=(*left_out, *tally.refused)), wish, output)
 
 
-def agree(found: Tally, wish: Wish) -> Filter:
+def confirm_jobs(found: ActionResult, wish: JobCommand) -> Filter:
     """Those that somebody agrees to; what comes to match meanwhile was not asked about."""
     if found.changed:
         are_named = 0 < len(wish.names) <= MOST_NAMED
-        who = ", ".join(wish.names) if are_named else printing.count(len(found.changed), "job")
+        who = (
+            ", ".join(wish.names) if are_named else printing.format_count(len(found.changed), "job")
+        )
         typer.confirm(f"{wish.action.capitalize()} {who}?", abort=True, err=True)
     return Filter(uids=frozenset(found.changed))
 
 
-def conclude(tally: Tally, wish: Wish, output: printing.Format) -> None:
+def report_result(tally: ActionResult, wish: JobCommand, output: printing.Format) -> None:
     if output is printing.Format.JSON:
-        from evenbeat.api.v1.jobs.wire.actions import BulkOut
+        from evenbeat.api.v1.jobs.wire.actions import JobActionOut
 
-        printing.answer(BulkOut.from_core(tally))
+        printing.print_model(JobActionOut.from_core(tally))
     else:
-        tell(tally, wish)
+        print_job_result(tally, wish)
     # As it would end without --dry-run.
     if tally.refused and not wish.consent.skip_refused:
         typer.echo(printing.REFUSED, err=True)
         raise typer.Exit(1)
 
 
-def tell(tally: Tally, wish: Wish) -> None:
+def print_job_result(tally: ActionResult, wish: JobCommand) -> None:
     is_single = len(wish.names) == 1
-    who = wish.names[0] if is_single else printing.count(len(tally.changed), "job")
+    who = wish.names[0] if is_single else printing.format_count(len(tally.changed), "job")
     what = f"Would {tally.action}" if tally.is_dry_run else DONE[tally.action]
     if tally.changed or not tally.refused:
         none = "" if tally.changed else ": no job matches"
@@ -166,11 +172,11 @@ def tell(tally: Tally, wish: Wish) -> None:
         typer.echo(f"… and {len(tally.refused) - MOST_SHOWN} more that refuse.")
 
 
-@spread
+@expand_option_sets
 def run(
-    matching: job_selection.Matching,
-    consent: Consent,
-    jobs: job_selection.Jobs = None,
+    matching: job_selection.JobMatchOptions,
+    consent: ConsentOptions,
+    jobs: job_selection.JobsArgument = None,
     everything: All = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for the run of one job, and end as it ends.")
@@ -184,9 +190,9 @@ def run(
 
     Example: evenbeat jobs run report --follow
     """
-    wish = wish_for(Action.RUN, jobs, everything, matching.filter(), consent)
+    wish = make_job_command(Action.RUN, jobs, everything, matching.filter(), consent)
     if not follow:
-        fulfil(wish, data_dir, output)
+        run_job_command(wish, data_dir, output)
         return
     if len(wish.names) != 1 or consent.dry_run:
         raise typer.BadParameter("follows one job that is named", param_hint="--follow")
@@ -197,17 +203,19 @@ def command_for(action: Action) -> Callable[..., None]:
     """The others differ in nothing but what they do."""
 
     def act(
-        matching: job_selection.Matching,
-        consent: Consent,
-        jobs: job_selection.Jobs = None,
+        matching: job_selection.JobMatchOptions,
+        consent: ConsentOptions,
+        jobs: job_selection.JobsArgument = None,
         everything: All = False,
         data_dir: DataDir = None,
         output: printing.Output = printing.Format.TABLE,
     ) -> None:
-        fulfil(wish_for(action, jobs, everything, matching.filter(), consent), data_dir, output)
+        run_job_command(
+            make_job_command(action, jobs, everything, matching.filter(), consent), data_dir, output
+        )
 
     act.__doc__ = HELP[action]
-    return spread(act)
+    return expand_option_sets(act)
 
 
 pause = command_for(Action.PAUSE)

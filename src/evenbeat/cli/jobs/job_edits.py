@@ -13,11 +13,11 @@ from evenbeat.api.v1.jobs.wire.patch import changed, changes_of, take_switch
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_options, job_selection
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app
-from evenbeat.cli.shell.option_sets import spread
+from evenbeat.cli.shell.app_session import cli_actor, with_app
+from evenbeat.cli.shell.option_sets import expand_option_sets
 from evenbeat.cli.shell.options import DataDir
 from evenbeat.cli.shell.user_app import find_app
-from evenbeat.control.jobs.actions import undone
+from evenbeat.control.jobs.actions import open_dry_run
 from evenbeat.control.jobs.adding import Batch
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Job
@@ -27,9 +27,9 @@ DryRun = Annotated[
 ]
 
 
-@spread
+@expand_option_sets
 def add(
-    fields: job_options.JobFields,
+    fields: job_options.JobFieldOptions,
     name: Annotated[
         str | None, typer.Argument(help="What to call it; a job of -f may have its own.")
     ] = None,
@@ -55,51 +55,51 @@ def add(
         return
     if put and dry_run:
         raise typer.BadParameter("goes without --put", param_hint="--dry-run")
-    with job_options.told_by_field():
+    with job_options.errors_by_field():
         job_in = JobIn.model_validate(job_options.fields_of(found) | options)
     job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
     if output is printing.Format.JSON:
-        printing.answer(JobOut.from_core(job, now), dry_run=dry_run)
+        printing.print_model(JobOut.from_core(job, now), dry_run=dry_run)
     else:
-        tell_added(job, now, dry_run=dry_run)
+        print_added(job, now, dry_run=dry_run)
 
 
 async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
     asked = job_in.to_core()
     if put:
-        job = await eb.jobs.put(asked, by=me())
+        job = await eb.jobs.put(asked, by=cli_actor())
     else:
-        async with kept_or_undone(eb, dry_run) as connection:
+        async with open_connection(eb, dry_run) as connection:
             job = await eb.jobs.add(
-                asked, dedupe_key=job_in.dedupe_key, connection=connection, by=me()
+                asked, dedupe_key=job_in.dedupe_key, connection=connection, by=cli_actor()
             )
     return job, await eb.now()
 
 
 def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: printing.Format) -> None:
-    with job_options.told_by_field():
+    with job_options.errors_by_field():
         batch_in = BatchIn.model_validate({"jobs": jobs})
 
     async def work(eb: Evenbeat) -> Batch:
-        async with kept_or_undone(eb, dry_run) as connection:
-            return await eb.jobs.add_many(batch_in.to_core(), connection=connection, by=me())
+        async with open_connection(eb, dry_run) as connection:
+            return await eb.jobs.add_many(batch_in.to_core(), connection=connection, by=cli_actor())
 
-    with printing.progress(f"Adding {printing.count(len(jobs), 'job')} …"):
+    with printing.show_progress(f"Adding {printing.format_count(len(jobs), 'job')} …"):
         batch = with_app(work, data_dir, find=find_app)
     if output is printing.Format.JSON:
-        printing.answer(BatchOut.from_core(batch), dry_run=dry_run)
+        printing.print_model(BatchOut.from_core(batch), dry_run=dry_run)
         return
     what = "Would add" if dry_run else "Added"
     there = f"; {len(batch.found)} are there already" if batch.found else ""
-    typer.echo(f"{what} {printing.count(batch.new_count, 'job')}{there}.")
-    warn(batch.warnings)
+    typer.echo(f"{what} {printing.format_count(batch.new_count, 'job')}{there}.")
+    print_warnings(batch.warnings)
 
 
-def kept_or_undone(eb: Evenbeat, dry_run: bool) -> AbstractAsyncContextManager[Any]:
-    return undone(eb.database) if dry_run else nullcontext()
+def open_connection(eb: Evenbeat, dry_run: bool) -> AbstractAsyncContextManager[Any]:
+    return open_dry_run(eb.database) if dry_run else nullcontext()
 
 
-def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
+def print_added(job: Job, now: datetime, *, dry_run: bool) -> None:
     name, words = job.definition.name or job.uid, job.definition.timetable.describe()
     if dry_run:
         what = f"Would add {name}"
@@ -108,19 +108,19 @@ def tell_added(job: Job, now: datetime, *, dry_run: bool) -> None:
     else:
         what = f"There is {name} ({job.uid})"
     typer.echo(f"{what}: {words}.")
-    typer.echo(f"Next run: {printing.moment(job.pulse.due_at, now) or 'none'}")
-    warn(JobOut.from_core(job, now).warnings)
+    typer.echo(f"Next run: {printing.format_moment(job.pulse.due_at, now) or 'none'}")
+    print_warnings(JobOut.from_core(job, now).warnings)
 
 
-def warn(warnings: Iterable[str]) -> None:
+def print_warnings(warnings: Iterable[str]) -> None:
     for warning in warnings:
         typer.echo(f"Warning: {warning}", err=True)
 
 
-@spread
+@expand_option_sets
 def edit(
-    job: job_selection.Job,
-    fields: job_options.JobFields,
+    job: job_selection.JobArgument,
+    fields: job_options.JobFieldOptions,
     name: Annotated[str | None, typer.Option(help="Another name for it.")] = None,
     version: Annotated[
         int | None, typer.Option(help="Only if it still is at this version.")
@@ -142,7 +142,7 @@ def edit(
 
     async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
         was, now = await eb.jobs.find(job), await eb.now()
-        with job_options.told_by_field():
+        with job_options.errors_by_field():
             changes = changes_of(body, JobOut.from_core(was, now))
             if take_switch(was, changes) is not None:
                 raise InvalidInput("schedule_enabled", "use `evenbeat jobs enable` or `disable`")
@@ -150,35 +150,37 @@ def edit(
         if not changes:
             return was, was, now
         held = was.version if version is None else version
-        job_now = await eb.jobs.edit(was.uid, to, version=held, by=me(), dry_run=dry_run)
+        job_now = await eb.jobs.edit(was.uid, to, version=held, by=cli_actor(), dry_run=dry_run)
         return was, job_now, now
 
     was, job_now, now = with_app(work, data_dir, find=find_app)
-    tell_changes(was, job_now, now, dry_run, output)
+    print_changes(was, job_now, now, dry_run, output)
 
 
-def tell_changes(was: Job, job: Job, now: datetime, dry_run: bool, output: printing.Format) -> None:
+def print_changes(
+    was: Job, job: Job, now: datetime, dry_run: bool, output: printing.Format
+) -> None:
     before, after = (JobOut.from_core(each, now).model_dump(mode="json") for each in (was, job))
     if output is printing.Format.JSON:
-        printing.json(after | {"dry_run": dry_run})
+        printing.print_json(after | {"dry_run": dry_run})
         return
     shown = [name for name in after if name in JobIn.model_fields or name == "next_run_at"]
     rows = [
-        (name, printing.in_json(before[name]), printing.in_json(after[name]))
+        (name, printing.format_json(before[name]), printing.format_json(after[name]))
         for name in shown
         if before[name] != after[name]
     ]
     name = job.definition.name or job.uid
-    warn(after["warnings"])
+    print_warnings(after["warnings"])
     if not rows:
         typer.echo(f"{name} is so already.")
         return
     typer.echo(f"{'Would change' if dry_run else 'Changed'} {name}, version {job.version}.")
-    printing.rows(("field", "was", "is"), rows)
+    printing.print_table(("field", "was", "is"), rows)
 
 
 def restore(
-    job: job_selection.Job,
+    job: job_selection.JobArgument,
     version: Annotated[int, typer.Argument(help="As `evenbeat jobs versions` shows it.")],
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
@@ -190,7 +192,7 @@ def restore(
 
     async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
         was = await eb.jobs.find(job)
-        return was, await eb.jobs.restore(was.uid, version, by=me()), await eb.now()
+        return was, await eb.jobs.restore(was.uid, version, by=cli_actor()), await eb.now()
 
     was, restored, now = with_app(work, data_dir, find=find_app)
-    tell_changes(was, restored, now, False, output)
+    print_changes(was, restored, now, False, output)

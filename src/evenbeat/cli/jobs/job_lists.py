@@ -10,14 +10,14 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_selection
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import with_time
-from evenbeat.cli.shell.option_sets import spread
-from evenbeat.cli.shell.options import DataDir, Page
-from evenbeat.cli.shell.watch import Watch, look_or_watch
+from evenbeat.cli.shell.app_session import with_app_and_time
+from evenbeat.cli.shell.option_sets import expand_option_sets
+from evenbeat.cli.shell.options import DataDir, PageOptions
+from evenbeat.cli.shell.watch import WatchOption, show_or_watch
 from evenbeat.core.jobs.model import Job, Run
 from evenbeat.core.ops.statistics import Health
-from evenbeat.store.jobs.actions import Version
-from evenbeat.store.jobs.jobs import Unreadable
+from evenbeat.store.jobs.actions import JobVersion
+from evenbeat.store.jobs.jobs import UnreadableDefinition
 
 COLUMNS = ("job", "kind", "state", "schedule", "next_run", "last_run", "ok", "failed")
 RUN_COLUMNS = ("number", "state", "cause", "started_at", "took", "error")
@@ -51,13 +51,13 @@ ORDERS = {
 DOWNWARDS = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
 
 
-@spread
+@expand_option_sets
 def list_jobs(
-    matching: job_selection.Matching,
-    page: Page,
+    matching: job_selection.JobMatchOptions,
+    page: PageOptions,
     sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.CREATED,
     reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
-    watch: Watch = False,
+    watch: WatchOption = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -76,32 +76,32 @@ def list_jobs(
         if output is printing.Format.JSON:
             from evenbeat.api.v1.jobs.wire.listing import JobsOut
 
-            printing.answer(
+            printing.print_model(
                 JobsOut.from_core(found, now, order=order, limit=page.limit, offset=page.offset)
             )
             return
-        printing.rows(COLUMNS, [row_of(job, now) for job in found.jobs])
-        page.tell_rest(len(found.jobs), found.total)
+        printing.print_table(COLUMNS, [job_row(job, now) for job in found.jobs])
+        page.print_rest(len(found.jobs), found.total)
 
-    look_or_watch(look, watch, data_dir, output)
+    show_or_watch(look, watch, data_dir, output)
 
 
-def row_of(job: Job, now: datetime) -> tuple[Any, ...]:
+def job_row(job: Job, now: datetime) -> tuple[Any, ...]:
     pulse = job.pulse
     return (
         job.definition.name or job.uid,
         job.definition.kind,
         pulse.state,
         job.definition.timetable.describe(),
-        printing.moment(pulse.due_at, now),
-        printing.moment(pulse.last_started_at, now),
+        printing.format_moment(pulse.due_at, now),
+        printing.format_moment(pulse.last_started_at, now),
         pulse.completed_count,
         pulse.failed_count,
     )
 
 
 def show_job(
-    job: job_selection.Job,
+    job: job_selection.JobArgument,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -119,19 +119,19 @@ def show_job(
             (await eb.runs.of_job(found.uid, limit=RUNS_SHOWN)).runs,
         )
 
-    (found, explanation, health, runs), now = with_time(work, data_dir)
+    (found, explanation, health, runs), now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.job_out import JobDetailOut
 
-        printing.answer(JobDetailOut.of(found, health, now), explanation=explanation)
+        printing.print_model(JobDetailOut.of(found, health, now), explanation=explanation)
         return
-    printing.fields(facts(found, explanation, health, now))
+    printing.print_fields(job_fields(found, explanation, health, now))
     if runs:
         typer.echo()
-        printing.rows(RUN_COLUMNS, [run_row(run, now) for run in runs])
+        printing.print_table(RUN_COLUMNS, [run_row(run, now) for run in runs])
 
 
-def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str, Any]:
+def job_fields(job: Job, explanation: str, health: Health, now: datetime) -> dict[str, Any]:
     written, policy, pulse = job.definition, job.definition.policy, job.pulse
     return {
         "name": written.name,
@@ -140,8 +140,8 @@ def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str
         "state": pulse.state,
         "why": explanation,
         "schedule": written.timetable.describe(),
-        "next run": printing.moment(pulse.due_at, now),
-        "last run": printing.moment(pulse.last_started_at, now),
+        "next run": printing.format_moment(pulse.due_at, now),
+        "last run": printing.format_moment(pulse.last_started_at, now),
         "last error": pulse.last_error,
         "runs": f"{pulse.completed_count} completed, {pulse.failed_count} failed",
         "health": "; ".join([health.condition, *health.reasons]),
@@ -153,10 +153,10 @@ def facts(job: Job, explanation: str, health: Health, now: datetime) -> dict[str
             f"{name}={value}" if value else name for name, value in written.labels.items()
         ),
         "runs on": ", ".join(written.runs_on),
-        "payload": printing.in_json(written.payload),
+        "payload": printing.format_json(written.payload),
         "version": job.version,
-        "created": printing.moment(job.created_at, now),
-        "updated": printing.moment(job.updated_at, now),
+        "created": printing.format_moment(job.created_at, now),
+        "updated": printing.format_moment(job.updated_at, now),
     }
 
 
@@ -165,14 +165,14 @@ def run_row(run: Run, now: datetime) -> tuple[Any, ...]:
         run.number,
         run.state,
         run.cause,
-        printing.moment(run.started_at, now),
+        printing.format_moment(run.started_at, now),
         run.duration,
         run.error or run.reason,
     )
 
 
 def next_beats(
-    job: job_selection.Job,
+    job: job_selection.JobArgument,
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=1000, help="So many of them.")
     ] = 10,
@@ -187,26 +187,29 @@ def next_beats(
     # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
     from evenbeat.api.v1.jobs.wire.job_out import next_beats as beats_of
 
-    found, now = with_time(lambda eb: eb.jobs.find(job), data_dir)
+    found, now = with_app_and_time(lambda eb: eb.jobs.find(job), data_dir)
     beats = beats_of(found, now, count)
     if output is printing.Format.JSON:
-        printing.json({"id": found.uid, "state": found.pulse.state, "beats": beats})
+        printing.print_json({"id": found.uid, "state": found.pulse.state, "beats": beats})
         return
     timetable = found.definition.timetable
     zone = ZoneInfo(timetable.schedule.options().zone or "UTC")
     typer.echo(f"{found.definition.name or found.uid}: {timetable.describe()}")
     rows = [
-        (beat.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"), printing.moment(beat, now))
+        (
+            beat.astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z"),
+            printing.format_moment(beat, now),
+        )
         for beat in beats
     ]
     if rows:
-        printing.rows(("beat", "in UTC"), rows)
+        printing.print_table(("beat", "in UTC"), rows)
     else:
         typer.echo(f"No beat is to come: it is {found.pulse.state}.")
 
 
 def versions(
-    job: job_selection.Job,
+    job: job_selection.JobArgument,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -217,25 +220,30 @@ def versions(
     Example: evenbeat jobs versions report
     """
 
-    async def work(eb: Evenbeat) -> list[Version]:
-        return await eb.jobs.versions(await job_selection.uid_of(eb, job))
+    async def work(eb: Evenbeat) -> list[JobVersion]:
+        return await eb.jobs.versions(await job_selection.find_job_uid(eb, job))
 
-    found, now = with_time(work, data_dir)
+    found, now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.actions import VersionsOut
 
-        printing.answer(VersionsOut.from_core(found, now))
+        printing.print_model(VersionsOut.from_core(found, now))
         return
     rows = [
-        (each.number, in_words(each), printing.moment(each.replaced_at, now), each.replaced_by)
+        (
+            each.number,
+            version_in_words(each),
+            printing.format_moment(each.replaced_at, now),
+            each.replaced_by,
+        )
         for each in found
     ]
-    printing.rows(("version", "definition", "replaced_at", "replaced_by"), rows)
+    printing.print_table(("version", "definition", "replaced_at", "replaced_by"), rows)
 
 
-def in_words(version: Version) -> str:
+def version_in_words(version: JobVersion) -> str:
     known = version.definition
-    if isinstance(known, Unreadable):
+    if isinstance(known, UnreadableDefinition):
         return known.error
-    payload = printing.in_json(known.payload)
+    payload = printing.format_json(known.payload)
     return f"{known.kind}, {known.timetable.describe()}, payload {payload}"

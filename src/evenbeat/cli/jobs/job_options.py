@@ -24,7 +24,7 @@ AS_GIVEN = ("kind", "group", "max_attempts", "timeout", "priority", "catch_up", 
 
 
 @dataclass(frozen=True, slots=True)
-class JobFields:
+class JobFieldOptions:
     """What may be said of a job by options, or by a file."""
 
     kind: Annotated[str | None, typer.Option(help="Which handler runs it, as in http or echo.")] = (
@@ -141,7 +141,7 @@ def fields_of(found: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def told_by_field() -> Generator[None]:
+def errors_by_field() -> Generator[None]:
     """What the API's code finds wrong, as an error of ours."""
     try:
         yield
@@ -149,11 +149,11 @@ def told_by_field() -> Generator[None]:
         faults = [
             field_error({**fault, "loc": ("--file", *fault["loc"])}) for fault in error.errors()
         ]
-        raise refused(faults) from None
+        raise invalid_options(faults) from None
     except RequestValidationError as error:
-        raise refused([field_error(fault) for fault in error.errors()]) from None
+        raise invalid_options([field_error(fault) for fault in error.errors()]) from None
 
 
-def refused(faults: list[FieldError]) -> InvalidInput:
+def invalid_options(faults: list[FieldError]) -> InvalidInput:
     first, *more = faults
     return InvalidInput(first.field, first.message, more=more)

@@ -12,10 +12,10 @@ from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.ids import read_uid
 from evenbeat.core.jobs.model import State
 
-Job = Annotated[
+JobArgument = Annotated[
     str, typer.Argument(help="The job's name or id.", autocompletion=complete_jobs, metavar="JOB")
 ]
-Jobs = Annotated[
+JobsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         help="Names or ids; or choose them by options.",
@@ -26,7 +26,7 @@ Jobs = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class JobMatchOptions:
     """Which jobs: all conditions that are given must hold."""
 
     state: Annotated[
@@ -66,11 +66,11 @@ def read_labels(written: list[str] | None) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-async def named(eb: Evenbeat, names: list[str]) -> Filter:
+async def find_named_jobs(eb: Evenbeat, names: list[str]) -> Filter:
     """Those that are named, each of which must be there."""
     return Filter(uids=frozenset([(await eb.jobs.find(name)).uid for name in names]))
 
 
-async def uid_of(eb: Evenbeat, name_or_id: str) -> UUID:
+async def find_job_uid(eb: Evenbeat, name_or_id: str) -> UUID:
     """An id is taken as it is, since what is left of a deleted job has nothing else."""
     return read_uid(name_or_id) or (await eb.jobs.find(name_or_id)).uid

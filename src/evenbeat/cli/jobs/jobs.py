@@ -2,18 +2,18 @@
 
 import typer
 
-from evenbeat.cli.shell.lazy_commands import Verb, group_of
+from evenbeat.cli.shell.lazy_commands import LazyCommand, make_lazy_group
 
 VERBS = {
-    "add": Verb("jobs.job_edits", "add"),
-    "list": Verb("jobs.job_lists", "list_jobs"),
-    "show": Verb("jobs.job_lists", "show_job"),
-    "next": Verb("jobs.job_lists", "next_beats"),
-    "edit": Verb("jobs.job_edits", "edit"),
-    "versions": Verb("jobs.job_lists", "versions"),
-    "restore": Verb("jobs.job_edits", "restore"),
+    "add": LazyCommand("jobs.job_edits", "add"),
+    "list": LazyCommand("jobs.job_lists", "list_jobs"),
+    "show": LazyCommand("jobs.job_lists", "show_job"),
+    "next": LazyCommand("jobs.job_lists", "next_beats"),
+    "edit": LazyCommand("jobs.job_edits", "edit"),
+    "versions": LazyCommand("jobs.job_lists", "versions"),
+    "restore": LazyCommand("jobs.job_edits", "restore"),
     **{
-        name: Verb("jobs.job_actions", name)
+        name: LazyCommand("jobs.job_actions", name)
         for name in (
             *("run", "pause", "resume", "enable", "disable"),
             *("retry", "cancel", "release", "delete"),
@@ -22,5 +22,5 @@ VERBS = {
 }
 
 app = typer.Typer(
-    cls=group_of(VERBS), help="Jobs: add, look, change, run, stop.", no_args_is_help=True
+    cls=make_lazy_group(VERBS), help="Jobs: add, look, change, run, stop.", no_args_is_help=True
 )

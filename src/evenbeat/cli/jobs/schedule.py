@@ -11,10 +11,10 @@ import typer
 from evenbeat.cli.shell import printing
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.durations import describe_duration, format_duration
-from evenbeat.core.time.preview import Preview, preview
+from evenbeat.core.time.preview import SchedulePreview, preview_timetable
 from evenbeat.core.time.schedules import Schedule, parse
-from evenbeat.core.time.schedules.clockwork.instants import check_instant
-from evenbeat.core.time.schedules.clockwork.zones import check_zone
+from evenbeat.core.time.schedules.base.instants import check_instant
+from evenbeat.core.time.schedules.base.zones import check_zone
 from evenbeat.core.time.timetable import Timetable
 
 
@@ -38,16 +38,16 @@ def schedule(
     """
     start = datetime.now(UTC) if since is None else read_instant(since)
     rule = read(text, tz)
-    found = preview(Timetable(rule.seeded(name) if name else rule), start, count)
+    found = preview_timetable(Timetable(rule.seeded(name) if name else rule), start, count)
     if tz and "zone" not in rule.allows:
         found = replace(found, zone=check_zone(tz, "--tz"))
     if output is printing.Format.JSON:
         # Loaded here: it takes longer than everything else, and the table needs none of it.
         from evenbeat.api.v1.jobs.wire.schedule import PreviewOut
 
-        printing.answer(PreviewOut.from_core(found))
+        printing.print_model(PreviewOut.from_core(found))
     else:
-        tell(found, start)
+        print_schedule(found, start)
 
 
 def read(text: str, tz: str | None) -> Schedule:
@@ -74,7 +74,7 @@ def rounded(period: timedelta) -> timedelta:
     return timedelta(seconds=max(round(period.total_seconds()), 1))
 
 
-def tell(found: Preview, start: datetime) -> None:
+def print_schedule(found: SchedulePreview, start: datetime) -> None:
     typer.echo(f"{found.words[:1].upper()}{found.words[1:]}")
     # The other kinds say how often in their words.
     if found.kind == "cron" and found.effective_period is not None:
@@ -89,7 +89,7 @@ def tell(found: Preview, start: datetime) -> None:
         )
         previous = beat
     if rows:
-        printing.rows(("beat", "in UTC", "after"), rows)
+        printing.print_table(("beat", "in UTC", "after"), rows)
     else:
         typer.echo("No beat is left.")
     if found.remark:

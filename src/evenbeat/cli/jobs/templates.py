@@ -9,9 +9,9 @@ from evenbeat.api.v1.jobs.wire.job_out import JobOut
 from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_options
-from evenbeat.cli.jobs.job_edits import tell_added
+from evenbeat.cli.jobs.job_edits import print_added
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app, with_time
+from evenbeat.cli.shell.app_session import cli_actor, with_app, with_app_and_time
 from evenbeat.cli.shell.options import DataDir, Yes
 from evenbeat.cli.shell.user_app import find_app
 from evenbeat.core.errors import InvalidInput
@@ -32,11 +32,11 @@ def list_templates(
 
     Example: evenbeat templates list
     """
-    found, now = with_time(lambda eb: eb.templates.all(), data_dir)
+    found, now = with_app_and_time(lambda eb: eb.templates.all(), data_dir)
     if output is printing.Format.JSON:
-        printing.answer(TemplatesOut.from_core(found))
+        printing.print_model(TemplatesOut.from_core(found))
     else:
-        printing.rows(COLUMNS, [row_of(each, now) for each in found])
+        printing.print_table(COLUMNS, [template_row(each, now) for each in found])
 
 
 @app.command("show")
@@ -47,7 +47,7 @@ def show_template(
 
     Example: evenbeat templates show crawl-site
     """
-    tell(with_app(lambda eb: eb.templates.get(name), data_dir), output)
+    print_template(with_app(lambda eb: eb.templates.get(name), data_dir), output)
 
 
 @app.command()
@@ -63,9 +63,11 @@ def put(
 
     Example: evenbeat templates put crawl-site -f crawl-site.json
     """
-    with job_options.told_by_field():
+    with job_options.errors_by_field():
         template = TemplateIn.model_validate(job_options.read_file(file, "--file")).to_core(name)
-    tell(with_app(lambda eb: eb.templates.put(template, by=me()), data_dir), output)
+    print_template(
+        with_app(lambda eb: eb.templates.put(template, by=cli_actor()), data_dir), output
+    )
 
 
 @app.command()
@@ -82,9 +84,9 @@ def delete(
     found = with_app(lambda eb: eb.templates.get(name), data_dir)
     if not yes:
         typer.confirm(f"Delete the template {name}?", abort=True, err=True)
-    with_app(lambda eb: eb.templates.delete(name, by=me()), data_dir)
+    with_app(lambda eb: eb.templates.delete(name, by=cli_actor()), data_dir)
     if output is printing.Format.JSON:
-        printing.answer(TemplateOut.from_core(found))
+        printing.print_model(TemplateOut.from_core(found))
     else:
         typer.echo(f"Deleted the template {name}.")
 
@@ -110,16 +112,16 @@ def add_job(
     )
 
     async def work(eb: Evenbeat) -> tuple[Job, datetime]:
-        with job_options.told_by_field():
+        with job_options.errors_by_field():
             job_in = fill_in.fill_in(await eb.templates.get(name))
-        job = await eb.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=me())
+        job = await eb.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=cli_actor())
         return job, await eb.now()
 
     job, now = with_app(work, data_dir, find=find_app)
     if output is printing.Format.JSON:
-        printing.answer(JobOut.from_core(job, now))
+        printing.print_model(JobOut.from_core(job, now))
     else:
-        tell_added(job, now, dry_run=False)
+        print_added(job, now, dry_run=False)
 
 
 def read_param(text: str) -> tuple[str, Any]:
@@ -133,26 +135,26 @@ def read_param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def row_of(template: Template, now: datetime) -> tuple[Any, ...]:
+def template_row(template: Template, now: datetime) -> tuple[Any, ...]:
     parameters = [
-        name if default is None else f"{name}={printing.in_json(default)}"
+        name if default is None else f"{name}={printing.format_json(default)}"
         for name, default in template.parameters.items()
     ]
-    at = printing.moment(template.updated_at, now)
+    at = printing.format_moment(template.updated_at, now)
     return template.name, template.description, ", ".join(parameters), at
 
 
-def tell(template: Template, output: printing.Format) -> None:
+def print_template(template: Template, output: printing.Format) -> None:
     if output is printing.Format.JSON:
-        printing.answer(TemplateOut.from_core(template))
+        printing.print_model(TemplateOut.from_core(template))
         return
-    printing.fields(
+    printing.print_fields(
         {
             "name": template.name,
             "description": template.description,
-            "parameters": printing.in_json(template.parameters),
-            "job": printing.in_json(template.job),
+            "parameters": printing.format_json(template.parameters),
+            "job": printing.format_json(template.job),
             "version": template.version,
-            "updated": printing.instant(template.updated_at),
+            "updated": printing.format_instant(template.updated_at),
         }
     )

@@ -8,12 +8,12 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_selection
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import with_time
+from evenbeat.cli.shell.app_session import with_app_and_time
 from evenbeat.cli.shell.completion import complete_jobs
 from evenbeat.cli.shell.options import DataDir, Limit
-from evenbeat.cli.shell.printing import in_json
+from evenbeat.cli.shell.printing import format_json
 from evenbeat.control.ops.audit import AuditPage
-from evenbeat.core.ops.audit import Entry
+from evenbeat.core.ops.audit import AuditEntry
 
 app = typer.Typer(help="What people did.", no_args_is_help=True)
 
@@ -44,28 +44,28 @@ def list_entries(
     """
 
     async def work(eb: Evenbeat) -> AuditPage:
-        uid = None if job is None else await job_selection.uid_of(eb, job)
+        uid = None if job is None else await job_selection.find_job_uid(eb, job)
         return await eb.audit.page(job=uid, actor=actor, limit=limit, older_than=before)
 
-    page, now = with_time(work, data_dir)
+    page, now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.operations import AuditOut
 
-        printing.answer(AuditOut.from_core(page))
+        printing.print_model(AuditOut.from_core(page))
         return
-    printing.rows(COLUMNS, [row_of(entry, now) for entry in page.entries])
+    printing.print_table(COLUMNS, [entry_row(entry, now) for entry in page.entries])
     if page.older_than is not None:
         typer.echo(f"There are more: go on with --before {page.older_than}", err=True)
 
 
-def row_of(entry: Entry, now: datetime) -> tuple[Any, ...]:
+def entry_row(entry: AuditEntry, now: datetime) -> tuple[Any, ...]:
     changes = [
-        f"{name}: {in_json(entry.before.get(name))} → {in_json(entry.after.get(name))}"
+        f"{name}: {format_json(entry.before.get(name))} → {format_json(entry.after.get(name))}"
         for name in entry.after.keys() | entry.before.keys()
     ]
     return (
         entry.id,
-        printing.moment(entry.at, now),
+        printing.format_moment(entry.at, now),
         entry.actor.name,
         entry.action,
         entry.job_name or entry.job_uid,

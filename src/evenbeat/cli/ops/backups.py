@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evenbeat.cli.ops.verify import tell
+from evenbeat.cli.ops.verify import print_report
 from evenbeat.cli.shell import printing
 from evenbeat.cli.shell.app_session import with_app, with_url
 from evenbeat.cli.shell.options import DataDir, Yes
@@ -27,8 +27,8 @@ def backup(
     """
 
     async def work(url: str) -> Backup:
-        with printing.progress("Backing up", counts_bytes=True) as advance:
-            return await backups.write(url, file, advance)
+        with printing.show_progress("Backing up", counts_bytes=True) as advance:
+            return await backups.write_backup(url, file, advance)
 
     report(with_url(work, data_dir), "Backed up", output)
 
@@ -53,15 +53,15 @@ def restore(
         typer.confirm("Lose every job and run in this database?", abort=True, err=True)
 
     async def work(url: str) -> Backup:
-        with printing.progress("Restoring", counts_bytes=True) as advance:
-            return await backups.restore(url, file, replaces=replace, on_progress=advance)
+        with printing.show_progress("Restoring", counts_bytes=True) as advance:
+            return await backups.restore_backup(url, file, replaces=replace, on_progress=advance)
 
     restored = with_url(work, data_dir)
     found = with_app(lambda eb: eb.verify(), data_dir)
     report(restored, "Restored", output, breaches=[str(breach) for breach in found.breaches])
     if found.breaches:
         if output is printing.Format.TABLE:
-            tell(found)
+            print_report(found)
         raise typer.Exit(1)
 
 
@@ -75,4 +75,4 @@ def report(
         )
         return
     told: dict[str, object] = {"file": str(done.path), "taken_at": done.taken_at, "tables": tables}
-    printing.json(told if breaches is None else told | {"breaches": breaches})
+    printing.print_json(told if breaches is None else told | {"breaches": breaches})

@@ -29,7 +29,7 @@ def migrate(dry_run: DryRun = False, data_dir: DataDir = None) -> None:
     """
 
     async def work(url: str) -> None:
-        status = await migrations.status(url)
+        status = await migrations.find_schema_status(url)
         status.check()
         if not status.pending:
             typer.echo("The schema is up to date.")
@@ -53,7 +53,7 @@ def rollback(
     """
 
     async def plan(url: str) -> list[migrations.Migration]:
-        status = await migrations.status(url)
+        status = await migrations.find_schema_status(url)
         status.check()
         return status.newest(steps)
 
@@ -82,14 +82,14 @@ def status(data_dir: DataDir = None, output: printing.Output = printing.Format.T
 
     Example: evenbeat db status
     """
-    found = with_url(migrations.status, data_dir)
+    found = with_url(migrations.find_schema_status, data_dir)
     applied = {step.number: step for step in found.applied}
     names = {step.number: step.name for step in (*found.known, *found.applied)}
     rows = [
         (f"{number:04}", name, applied[number].applied_at if number in applied else None)
         for number, name in sorted(names.items())
     ]
-    printing.rows(("number", "name", "applied_at"), rows, output)
+    printing.print_table(("number", "name", "applied_at"), rows, output)
     found.check()
     if found.pending:
         raise typer.Exit(1)

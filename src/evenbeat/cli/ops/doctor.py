@@ -32,14 +32,14 @@ def doctor(
     checks = [check for check in CHECKS if check != "rules" or not quick]
     is_wrong = any(each.is_wrong for each in findings)
     if output is printing.Format.JSON:
-        printing.json({"is_healthy": not is_wrong, "checks": checks, "findings": findings})
+        printing.print_json({"is_healthy": not is_wrong, "checks": checks, "findings": findings})
     else:
-        tell(findings, checks)
+        print_findings(findings, checks)
     if is_wrong:
         raise typer.Exit(1)
 
 
-def tell(findings: list[Finding], checks: list[str]) -> None:
+def print_findings(findings: list[Finding], checks: list[str]) -> None:
     for each in findings:
         typer.echo(f"{'WRONG' if each.is_wrong else 'note':5}  {each.check}: {each.what}")
         typer.echo(f"         {each.advice}")

@@ -7,7 +7,7 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_time
+from evenbeat.cli.shell.app_session import cli_actor, with_app_and_time
 from evenbeat.cli.shell.options import DataDir
 from evenbeat.store.ops.maintenance import Maintenance
 
@@ -26,7 +26,9 @@ def switch_on(
 
     Example: evenbeat maintenance on "moving the database"
     """
-    tell(*with_time(lambda eb: eb.maintenance.on(reason, by=me()), data_dir), output)
+    print_maintenance(
+        *with_app_and_time(lambda eb: eb.maintenance.on(reason, by=cli_actor()), data_dir), output
+    )
 
 
 @app.command("off")
@@ -37,10 +39,10 @@ def switch_off(data_dir: DataDir = None, output: printing.Output = printing.Form
     """
 
     async def work(eb: Evenbeat) -> Maintenance | None:
-        await eb.maintenance.off(by=me())
+        await eb.maintenance.off(by=cli_actor())
         return await eb.maintenance.status()
 
-    tell(*with_time(work, data_dir), output)
+    print_maintenance(*with_app_and_time(work, data_dir), output)
 
 
 @app.command("status")
@@ -49,20 +51,20 @@ def show_status(data_dir: DataDir = None, output: printing.Output = printing.For
 
     Example: evenbeat maintenance status
     """
-    tell(*with_time(lambda eb: eb.maintenance.status(), data_dir), output)
+    print_maintenance(*with_app_and_time(lambda eb: eb.maintenance.status(), data_dir), output)
 
 
-def tell(found: Maintenance | None, now: datetime, output: printing.Format) -> None:
+def print_maintenance(found: Maintenance | None, now: datetime, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.operations import MaintenanceOut
 
-        printing.answer(MaintenanceOut.from_core(found))
+        printing.print_model(MaintenanceOut.from_core(found))
     else:
-        typer.echo(in_words(found, now))
+        typer.echo(maintenance_in_words(found, now))
 
 
-def in_words(found: Maintenance | None, now: datetime) -> str:
+def maintenance_in_words(found: Maintenance | None, now: datetime) -> str:
     if found is None:
         return "Maintenance is off."
-    since = printing.moment(found.since, now)
+    since = printing.format_moment(found.since, now)
     return f"Maintenance is on since {since}, by {found.actor}: {found.reason}"

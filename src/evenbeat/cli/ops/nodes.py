@@ -7,14 +7,16 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_time
+from evenbeat.cli.shell.app_session import cli_actor, with_app_and_time
 from evenbeat.cli.shell.options import DataDir
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.store.ops.nodes import StoredNode
 
 app = typer.Typer(help="The processes that run jobs.", no_args_is_help=True)
 
-Node = Annotated[str, typer.Argument(help="Its id or name, as `evenbeat nodes list` shows them.")]
+NodeArgument = Annotated[
+    str, typer.Argument(help="Its id or name, as `evenbeat nodes list` shows them.")
+]
 COLUMNS = ("id", "name", "status", "running", "kinds", "labels", "joined", "alive_until")
 
 
@@ -24,18 +26,18 @@ def list_nodes(data_dir: DataDir = None, output: printing.Output = printing.Form
 
     Example: evenbeat nodes list
     """
-    nodes, now = with_time(lambda eb: eb.nodes.all(), data_dir)
+    nodes, now = with_app_and_time(lambda eb: eb.nodes.all(), data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.operations import NodesOut
 
-        printing.answer(NodesOut.from_core(nodes))
+        printing.print_model(NodesOut.from_core(nodes))
     else:
-        printing.rows(COLUMNS, [row_of(node, now) for node in nodes])
+        printing.print_table(COLUMNS, [node_row(node, now) for node in nodes])
 
 
 @app.command()
 def drain(
-    node: Node, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+    node: NodeArgument, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
     """Let a node finish what it runs, and give it nothing more: before it is taken down.
 
@@ -43,14 +45,14 @@ def drain(
     """
 
     async def work(eb: Evenbeat) -> StoredNode:
-        return await eb.nodes.drain(await id_of(eb, node), by=me())
+        return await eb.nodes.drain(await find_node_id(eb, node), by=cli_actor())
 
-    tell_one(*with_time(work, data_dir), output)
+    print_node(*with_app_and_time(work, data_dir), output)
 
 
 @app.command()
 def undrain(
-    node: Node, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+    node: NodeArgument, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
     """Give a drained node work again.
 
@@ -58,12 +60,12 @@ def undrain(
     """
 
     async def work(eb: Evenbeat) -> StoredNode:
-        return await eb.nodes.undrain(await id_of(eb, node), by=me())
+        return await eb.nodes.undrain(await find_node_id(eb, node), by=cli_actor())
 
-    tell_one(*with_time(work, data_dir), output)
+    print_node(*with_app_and_time(work, data_dir), output)
 
 
-async def id_of(eb: Evenbeat, id_or_name: str) -> int:
+async def find_node_id(eb: Evenbeat, id_or_name: str) -> int:
     living = [node for node in await eb.nodes.all() if node.is_alive]
     by_id = [node.id for node in living if str(node.id) == id_or_name]
     found = by_id or [node.id for node in living if node.name == id_or_name]
@@ -76,16 +78,16 @@ async def id_of(eb: Evenbeat, id_or_name: str) -> int:
     return found[0]
 
 
-def tell_one(node: StoredNode, now: datetime, output: printing.Format) -> None:
+def print_node(node: StoredNode, now: datetime, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.operations import NodeOut
 
-        printing.answer(NodeOut.from_core(node))
+        printing.print_model(NodeOut.from_core(node))
     else:
-        printing.rows(COLUMNS, [row_of(node, now)])
+        printing.print_table(COLUMNS, [node_row(node, now)])
 
 
-def row_of(node: StoredNode, now: datetime) -> tuple[Any, ...]:
+def node_row(node: StoredNode, now: datetime) -> tuple[Any, ...]:
     return (
         node.id,
         node.name,
@@ -93,6 +95,6 @@ def row_of(node: StoredNode, now: datetime) -> tuple[Any, ...]:
         node.running,
         ", ".join(node.kinds),
         ", ".join(node.labels),
-        printing.moment(node.joined_at, now),
-        printing.moment(node.alive_until, now),
+        printing.format_moment(node.joined_at, now),
+        printing.format_moment(node.alive_until, now),
     )

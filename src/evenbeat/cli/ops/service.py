@@ -27,7 +27,7 @@ def run(settings: Settings, parts: Collection[str]) -> None:
     is_watched = bound is None and settings.metrics_port is not None
     seen = server.bind(settings, "metrics_port") if is_watched else None
     # The user's app is loaded in there: what it does to traces comes after ours.
-    process.run(lambda stopping: Service(settings, parts, bound, seen).run(stopping))
+    process.run_until_signal(lambda stopping: Service(settings, parts, bound, seen).run(stopping))
 
 
 class Service:
@@ -64,12 +64,12 @@ class Service:
                 await self._schema()
                 async with asyncio.TaskGroup() as working:
                     if self._bound is not None:
-                        site = server.build(self._app)
+                        site = server.build_site(self._app)
                         working.create_task(
                             server.serve(site, self._bound, self._stopping, self._on_started)
                         )
                     if self._seen is not None:
-                        face = worker_site.build(self._app)
+                        face = worker_site.build_worker_site(self._app)
                         log.get_logger().info(log.WATCHED, url=address(self._seen))
                         working.create_task(server.serve(face, self._seen, self._stopping))
                     if "node" in self._parts:

@@ -9,10 +9,16 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_selection
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import with_app, with_time
+from evenbeat.cli.shell.app_session import with_app, with_app_and_time
 from evenbeat.cli.shell.completion import complete_jobs
 from evenbeat.cli.shell.options import DataDir
-from evenbeat.core.ops.statistics import Day, Overview, RunCounts, Scope, Statistics
+from evenbeat.core.ops.statistics import (
+    DayStatistics,
+    JobStatistics,
+    Overview,
+    RunCounts,
+    StatisticsScope,
+)
 
 DAY_COLUMNS = (
     *("day", "completed", "failed", "cancelled", "skipped", "retried"),
@@ -42,55 +48,59 @@ def stats(
     """
     if job is not None and (kind is not None or group is not None):
         raise typer.BadParameter("goes with neither --kind nor --group", param_hint="--job")
-    scope = Scope(kind=kind, group=group)
+    scope = StatisticsScope(kind=kind, group=group)
     if days is not None:
-        tell_trend(with_app(lambda eb: trend(eb, days, job, scope), data_dir), output)
+        print_trend(with_app(lambda eb: find_trend(eb, days, job, scope), data_dir), output)
     elif job is None:
-        tell_overview(with_app(lambda eb: eb.statistics.of_all(scope), data_dir), output)
+        print_overview(with_app(lambda eb: eb.statistics.of_all(scope), data_dir), output)
     else:
-        tell_job(*with_time(lambda eb: of_job(eb, job), data_dir), output)
+        print_job_statistics(
+            *with_app_and_time(lambda eb: find_job_statistics(eb, job), data_dir), output
+        )
 
 
-async def trend(eb: Evenbeat, days: int, job: str | None, scope: Scope) -> list[Day]:
+async def find_trend(
+    eb: Evenbeat, days: int, job: str | None, scope: StatisticsScope
+) -> list[DayStatistics]:
     if job is None:
         return await eb.statistics.trend(days, scope)
-    return await eb.statistics.trend_of_job(await job_selection.uid_of(eb, job), days)
+    return await eb.statistics.trend_of_job(await job_selection.find_job_uid(eb, job), days)
 
 
-async def of_job(eb: Evenbeat, job: str) -> Statistics:
+async def find_job_statistics(eb: Evenbeat, job: str) -> JobStatistics:
     return await eb.statistics.of_job((await eb.jobs.find(job)).uid)
 
 
-def tell_trend(found: list[Day], output: printing.Format) -> None:
+def print_trend(found: list[DayStatistics], output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.statistics import TrendOut
 
-        printing.answer(TrendOut.from_core(found))
+        printing.print_model(TrendOut.from_core(found))
     else:
-        printing.rows(DAY_COLUMNS, [row_of(day) for day in found])
+        printing.print_table(DAY_COLUMNS, [day_row(day) for day in found])
 
 
-def tell_overview(overview: Overview, output: printing.Format) -> None:
+def print_overview(overview: Overview, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.statistics import StatsOut
 
-        printing.answer(StatsOut.from_core(overview))
+        printing.print_model(StatsOut.from_core(overview))
         return
     rows = [
         *((f"jobs {word}", count) for word, count in overview.activity.items()),
         *((f"jobs {state}", count) for state, count in sorted(overview.jobs.items())),
-        *((f"runs {name}", value) for name, value in told(overview.runs).items()),
+        *((f"runs {name}", value) for name, value in run_count_fields(overview.runs).items()),
         ("dead letters", overview.dead_letters),
         ("dead letters not acknowledged", overview.open_dead_letters),
     ]
-    printing.rows(("what", "value"), rows)
+    printing.print_table(("what", "value"), rows)
 
 
-def tell_job(counted: Statistics, now: datetime, output: printing.Format) -> None:
+def print_job_statistics(counted: JobStatistics, now: datetime, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.statistics import JobStatsOut
 
-        printing.answer(JobStatsOut.from_core(counted))
+        printing.print_model(JobStatsOut.from_core(counted))
         return
     taken = counted.durations
     rows = [
@@ -104,23 +114,23 @@ def tell_job(counted: Statistics, now: datetime, output: printing.Format) -> Non
         ("95 % took at most", seconds(taken and taken.p95)),
         ("99 % took at most", seconds(taken and taken.p99)),
         ("longest", seconds(taken and taken.longest)),
-        ("last run", printing.moment(counted.last_run_at, now)),
-        ("next run", printing.moment(counted.next_run_at, now)),
+        ("last run", printing.format_moment(counted.last_run_at, now)),
+        ("next run", printing.format_moment(counted.next_run_at, now)),
         ("dead letters", counted.dead_letters),
         ("dead letters not acknowledged", counted.open_dead_letters),
     ]
-    printing.rows(("what", "value"), rows)
+    printing.print_table(("what", "value"), rows)
 
 
-def told(runs: RunCounts) -> dict[str, Any]:
+def run_count_fields(runs: RunCounts) -> dict[str, Any]:
     counts = asdict(runs)
     del counts["time_spent"]
     average = seconds(runs.average_duration)
     return counts | {"success_rate": percent(runs.success_rate), "average_duration": average}
 
 
-def row_of(day: Day) -> list[Any]:
-    known = told(day.runs) | {"day": day.day.isoformat(), "retried": day.retried}
+def day_row(day: DayStatistics) -> list[Any]:
+    known = run_count_fields(day.runs) | {"day": day.day.isoformat(), "retried": day.retried}
     return [known[column] for column in DAY_COLUMNS]
 
 

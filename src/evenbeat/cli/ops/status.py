@@ -6,13 +6,13 @@ from typing import Any
 import typer
 
 from evenbeat.app import Evenbeat
-from evenbeat.cli.ops.maintenance import in_words
+from evenbeat.cli.ops.maintenance import maintenance_in_words
 from evenbeat.cli.shell import printing
 from evenbeat.cli.shell.options import DataDir
-from evenbeat.cli.shell.watch import Watch, look_or_watch
-from evenbeat.core.ops.figures import Lag
+from evenbeat.cli.shell.watch import WatchOption, show_or_watch
+from evenbeat.core.ops.figures import ScheduleLag
 from evenbeat.core.ops.statistics import Overview
-from evenbeat.core.time.durations import coarse
+from evenbeat.core.time.durations import round_for_people
 from evenbeat.store.ops.maintenance import Maintenance
 from evenbeat.store.ops.nodes import StoredNode
 
@@ -22,13 +22,15 @@ class Screen:
     """What it shows."""
 
     overview: Overview
-    lag: Lag
+    lag: ScheduleLag
     nodes: list[StoredNode]
     maintenance: Maintenance | None
 
 
 def status(
-    watch: Watch = False, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
+    watch: WatchOption = False,
+    data_dir: DataDir = None,
+    output: printing.Output = printing.Format.TABLE,
 ) -> None:
     """Show how everything is: jobs by state, lag, nodes, runs, dead letters.
 
@@ -40,14 +42,14 @@ def status(
         overview, lag = await eb.statistics.of_all(), await eb.lag()
         screen = Screen(overview, lag, nodes, await eb.maintenance.status())
         if output is printing.Format.JSON:
-            printing.json(as_object(screen))
+            printing.print_json(status_as_object(screen))
         else:
-            tell(screen)
+            print_status(screen)
 
-    look_or_watch(look, watch, data_dir, output)
+    show_or_watch(look, watch, data_dir, output)
 
 
-def as_object(screen: Screen) -> dict[str, Any]:
+def status_as_object(screen: Screen) -> dict[str, Any]:
     from evenbeat.api.v1.ops.wire.operations import MaintenanceOut, NodesOut
     from evenbeat.api.v1.ops.wire.statistics import StatsOut
 
@@ -59,21 +61,21 @@ def as_object(screen: Screen) -> dict[str, Any]:
     }
 
 
-def tell(screen: Screen) -> None:
+def print_status(screen: Screen) -> None:
     overview, runs = screen.overview, screen.overview.runs
     jobs = [f"{count:,} {state}" for state, count in sorted(overview.jobs.items()) if count]
     running = sum(node.running for node in screen.nodes)
     rate = "" if runs.success_rate is None else f" ({runs.success_rate:.1%} went well)"
     letters = f"{overview.dead_letters:,}, {overview.open_dead_letters:,} not acknowledged"
-    printing.fields(
+    printing.print_fields(
         {
-            "at": printing.instant(overview.at),
+            "at": printing.format_instant(overview.at),
             "jobs": ", ".join(jobs) or "none",
-            "lag": coarse(screen.lag.schedule),
-            "nodes": f"{len(screen.nodes)} alive, {printing.count(running, 'run')} in hand",
+            "lag": round_for_people(screen.lag.schedule),
+            "nodes": f"{len(screen.nodes)} alive, {printing.format_count(running, 'run')} in hand",
             "runs": f"{runs.completed:,} completed, {runs.failed:,} failed{rate}",
             "dead letters": letters,
-            "maintenance": in_words(screen.maintenance, overview.at),
+            "maintenance": maintenance_in_words(screen.maintenance, overview.at),
         }
     )
     if screen.nodes and screen.lag.unserved:

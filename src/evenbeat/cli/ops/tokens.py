@@ -9,16 +9,16 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import check_schema, whoami, with_app, with_time
-from evenbeat.cli.shell.option_sets import spread
-from evenbeat.cli.shell.options import DataDir, Page, Yes
+from evenbeat.cli.shell.app_session import actor_name, check_schema, with_app, with_app_and_time
+from evenbeat.cli.shell.option_sets import expand_option_sets
+from evenbeat.cli.shell.options import DataDir, PageOptions, Yes
 from evenbeat.config import Settings, load
 from evenbeat.control.ops.token_signing import make_token
 from evenbeat.core.errors import MigrationFailed, StoreUnavailable
 from evenbeat.core.ops.access import LIFETIME, AccessToken, Role
 from evenbeat.core.time.durations import parse_duration
 from evenbeat.observe import log
-from evenbeat.store.database.connection_errors import rights
+from evenbeat.store.database.connection_errors import translate_privilege_errors
 
 app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
 
@@ -43,7 +43,7 @@ def token(
     settings = load(data_dir=data_dir)
     log.configure(settings)
     try:
-        with rights():
+        with translate_privilege_errors():
             signed = asyncio.run(issue(settings, name, role, lifetime))
     except (StoreUnavailable, MigrationFailed) as error:
         signed = make_token(settings, name=name, role=role, lifetime=lifetime)
@@ -59,15 +59,15 @@ async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) 
     async with eb:
         await check_schema(eb)
         _, signed = await eb.tokens.issue(
-            name=name, role=role, lifetime=lifetime, issued_by=whoami()
+            name=name, role=role, lifetime=lifetime, issued_by=actor_name()
         )
         return signed
 
 
 @app.command("list")
-@spread
+@expand_option_sets
 def list_tokens(
-    page: Page,
+    page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -75,27 +75,27 @@ def list_tokens(
 
     Example: evenbeat tokens list
     """
-    found, now = with_time(
+    found, now = with_app_and_time(
         lambda eb: eb.tokens.page(limit=page.limit, offset=page.offset), data_dir
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.token import TokensOut
 
-        printing.answer(TokensOut.from_core(found, limit=page.limit, offset=page.offset))
+        printing.print_model(TokensOut.from_core(found, limit=page.limit, offset=page.offset))
         return
-    printing.rows(COLUMNS, [row_of(each, now) for each in found.tokens])
-    page.tell_rest(len(found.tokens), found.total)
+    printing.print_table(COLUMNS, [token_row(each, now) for each in found.tokens])
+    page.print_rest(len(found.tokens), found.total)
 
 
-def row_of(token: AccessToken, now: datetime) -> tuple[Any, ...]:
+def token_row(token: AccessToken, now: datetime) -> tuple[Any, ...]:
     return (
         token.id,
         token.name,
         token.role,
-        printing.moment(token.issued_at, now),
+        printing.format_moment(token.issued_at, now),
         token.issued_by,
-        printing.moment(token.expires_at, now),
-        printing.moment(token.revoked_at, now),
+        printing.format_moment(token.expires_at, now),
+        printing.format_moment(token.revoked_at, now),
         token.revoked_by,
     )
 
@@ -116,10 +116,10 @@ def revoke(
     if not yes:
         found = with_app(lambda eb: eb.tokens.get(token_id), data_dir)
         typer.confirm(f"Revoke the token of {found.name}, {found.id}?", abort=True, err=True)
-    revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=whoami()), data_dir)
+    revoked = with_app(lambda eb: eb.tokens.revoke(token_id, revoked_by=actor_name()), data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.token import TokenOut
 
-        printing.answer(TokenOut.from_core(revoked))
+        printing.print_model(TokenOut.from_core(revoked))
     else:
         typer.echo(f"Revoked the token of {revoked.name}, {revoked.id}.")

@@ -5,7 +5,7 @@ import typer
 from evenbeat.cli.shell import printing
 from evenbeat.cli.shell.app_session import with_app
 from evenbeat.cli.shell.options import DataDir
-from evenbeat.control.ops.verify import ALL_RULES, Report
+from evenbeat.control.ops.verify import ALL_RULES, VerifyReport
 
 
 def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
@@ -17,14 +17,14 @@ def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.T
     """
     report = with_app(lambda eb: eb.verify(), data_dir)
     if output is printing.Format.JSON:
-        printing.json(as_object(report))
+        printing.print_json(report_as_object(report))
     else:
-        tell(report)
+        print_report(report)
     if report.breaches:
         raise typer.Exit(1)
 
 
-def tell(report: Report) -> None:
+def print_report(report: VerifyReport) -> None:
     for rule in ALL_RULES:
         breaches = report.of(rule)
         typer.echo(f"{'BROKEN' if breaches else 'ok':6}  {rule.replace('_', ' ')}")
@@ -35,7 +35,7 @@ def tell(report: Report) -> None:
     typer.echo(f"{scope.jobs} jobs and {scope.runs} runs looked at: {found}.")
 
 
-def as_object(report: Report) -> dict[str, object]:
+def report_as_object(report: VerifyReport) -> dict[str, object]:
     return {
         "jobs": report.scope.jobs,
         "runs": report.scope.runs,

@@ -10,16 +10,16 @@ import typer
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs.job_options import read_json
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app, with_time
+from evenbeat.cli.shell.app_session import cli_actor, with_app, with_app_and_time
 from evenbeat.cli.shell.completion import complete_jobs
-from evenbeat.cli.shell.option_sets import spread
-from evenbeat.cli.shell.options import Consent, DataDir, Page
-from evenbeat.control.runs.dead_letters import LetterTally
+from evenbeat.cli.shell.option_sets import expand_option_sets
+from evenbeat.cli.shell.options import ConsentOptions, DataDir, PageOptions
+from evenbeat.control.runs.dead_letters import LetterActionResult
 from evenbeat.core.errors import NotFound
 from evenbeat.core.jobs.ids import read_uid, run_uid
 from evenbeat.core.jobs.model import Run
 from evenbeat.core.runs.dead_letters import (
-    ALLOWED,
+    ALLOWED_ACTIONS,
     DeadLetter,
     LetterAction,
     LetterFilter,
@@ -48,7 +48,7 @@ RUN_COLUMNS = ("attempt", "started_at", "node", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterMatchOptions:
     """Which letters: all conditions that are given must hold."""
 
     job: Annotated[
@@ -84,10 +84,10 @@ class Choice:
 
 
 @app.command("list")
-@spread
+@expand_option_sets
 def list_letters(
-    choice: Choice,
-    page: Page,
+    choice: LetterMatchOptions,
+    page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -95,24 +95,24 @@ def list_letters(
 
     Example: evenbeat dlq list --state open --kind http
     """
-    found, now = with_time(
+    found, now = with_app_and_time(
         lambda eb: eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset),
         data_dir,
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LettersOut
 
-        printing.answer(LettersOut.from_core(found, limit=page.limit, offset=page.offset))
+        printing.print_model(LettersOut.from_core(found, limit=page.limit, offset=page.offset))
         return
-    printing.rows(COLUMNS, [row_of(letter, now) for letter in found.letters])
-    page.tell_rest(len(found.letters), found.total)
+    printing.print_table(COLUMNS, [letter_row(letter, now) for letter in found.letters])
+    page.print_rest(len(found.letters), found.total)
 
 
 @app.command("groups")
-@spread
+@expand_option_sets
 def list_groups(
-    choice: Choice,
-    page: Page,
+    choice: LetterMatchOptions,
+    page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
@@ -122,24 +122,27 @@ def list_groups(
 
     Example: evenbeat dlq groups --state open
     """
-    found, now = with_time(
+    found, now = with_app_and_time(
         lambda eb: eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset),
         data_dir,
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterGroupsOut
 
-        printing.answer(LetterGroupsOut.from_core(found, limit=page.limit, offset=page.offset))
+        printing.print_model(LetterGroupsOut.from_core(found, limit=page.limit, offset=page.offset))
         return
     rows = [
         (
             *(each.signature, each.count, each.open, each.jobs, ", ".join(each.kinds)),
-            *(printing.moment(each.first_at, now), printing.moment(each.last_at, now)),
+            *(
+                printing.format_moment(each.first_at, now),
+                printing.format_moment(each.last_at, now),
+            ),
         )
         for each in found.groups
     ]
-    printing.rows(GROUP_COLUMNS, rows)
-    page.tell_rest(len(found.groups), found.total)
+    printing.print_table(GROUP_COLUMNS, rows)
+    page.print_rest(len(found.groups), found.total)
 
 
 @app.command("show")
@@ -155,29 +158,29 @@ def show_letter(
         letter = await eb.dead_letters.get(letter_id(uid))
         return letter, await eb.dead_letters.runs(letter)
 
-    (letter, runs), now = with_time(work, data_dir)
+    (letter, runs), now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterDetailOut
 
-        printing.answer(LetterDetailOut.of(letter, runs))
+        printing.print_model(LetterDetailOut.of(letter, runs))
         return
-    printing.fields(facts(letter, now))
+    printing.print_fields(letter_fields(letter, now))
     if runs:
         typer.echo()
-        printing.rows(
+        printing.print_table(
             RUN_COLUMNS,
             [
-                (run.attempt, printing.moment(run.started_at, now), run.node, run.error)
+                (run.attempt, printing.format_moment(run.started_at, now), run.node, run.error)
                 for run in runs
             ],
         )
 
 
 @app.command()
-@spread
+@expand_option_sets
 def ack(
-    choice: Choice,
-    consent: Consent,
+    choice: LetterMatchOptions,
+    consent: ConsentOptions,
     ids: Ids = None,
     note: NoteText = None,
     owner: Annotated[str | None, typer.Option(help="Who sees to it from now on.")] = None,
@@ -189,15 +192,15 @@ def ack(
     Example: evenbeat dlq ack --signature "out of disk" --note "a larger disk is ordered"
     """
     action = LetterAction.ACKNOWLEDGE
-    wish = Wish(action, meant(action, ids, choice), Remark(note, owner), consent)
-    fulfil(wish, data_dir, output)
+    wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note, owner), consent)
+    run_letter_command(wish, data_dir, output)
 
 
 @app.command()
-@spread
+@expand_option_sets
 def requeue(
-    choice: Choice,
-    consent: Consent,
+    choice: LetterMatchOptions,
+    consent: ConsentOptions,
     ids: Ids = None,
     payload: Annotated[
         str | None,
@@ -215,29 +218,29 @@ def requeue(
     """
     if payload is None:
         action = LetterAction.REQUEUE
-        wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
-        fulfil(wish, data_dir, output)
+        wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note), consent)
+        run_letter_command(wish, data_dir, output)
         return
     if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
         raise typer.BadParameter("goes with one letter that is named", param_hint="--payload")
     number, given = letter_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
-        lambda eb: eb.dead_letters.requeue(number, Remark(note), payload=given, by=me()),
+        lambda eb: eb.dead_letters.requeue(number, Remark(note), payload=given, by=cli_actor()),
         data_dir,
     )
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterOut
 
-        printing.answer(LetterOut.from_core(letter))
+        printing.print_model(LetterOut.from_core(letter))
     else:
         typer.echo(f"Requeued {run_uid(letter.id)} as the job {letter.requeued_as}.")
 
 
 @app.command()
-@spread
+@expand_option_sets
 def discard(
-    choice: Choice,
-    consent: Consent,
+    choice: LetterMatchOptions,
+    consent: ConsentOptions,
     ids: Ids = None,
     note: NoteText = None,
     data_dir: DataDir = None,
@@ -248,18 +251,18 @@ def discard(
     Example: evenbeat dlq discard --kind mail --state acknowledged --dry-run
     """
     action = LetterAction.DISCARD
-    wish = Wish(action, meant(action, ids, choice), Remark(note), consent)
-    fulfil(wish, data_dir, output)
+    wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note), consent)
+    run_letter_command(wish, data_dir, output)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LetterCommand:
     """What somebody wants done, and to which letters: those named, or all that match."""
 
     action: LetterAction
     chosen: LetterFilter
     remark: Remark
-    consent: Consent
+    consent: ConsentOptions
 
     @property
     def needs_consent(self) -> bool:
@@ -267,7 +270,7 @@ class Wish:
         is_weighty = self.action is LetterAction.DISCARD or self.chosen.ids is None
         return is_weighty and not self.consent.yes
 
-    async def look(self, eb: Evenbeat) -> LetterTally:
+    async def look(self, eb: Evenbeat) -> LetterActionResult:
         """What would be done, if all that are named are there."""
         found = await self._act(eb, self.chosen, dry_run=True)
         there = {*found.changed, *(each.id for each in found.refused)}
@@ -275,43 +278,45 @@ class Wish:
             raise NotFound(f"no dead letter {run_uid(missing)}: nothing was done")
         return found
 
-    async def act(self, eb: Evenbeat, found: LetterTally) -> LetterTally:
+    async def act(self, eb: Evenbeat, found: LetterActionResult) -> LetterActionResult:
         """Only what was looked at; what comes to match meanwhile was not asked about."""
         return await self._act(eb, LetterFilter(ids=frozenset(found.changed)), dry_run=False)
 
-    async def _act(self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool) -> LetterTally:
+    async def _act(
+        self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool
+    ) -> LetterActionResult:
         return await eb.dead_letters.act(
             self.action,
             chosen,
             self.remark,
-            by=me(),
+            by=cli_actor(),
             dry_run=dry_run,
             skip_refused=self.consent.skip_refused,
         )
 
 
-def fulfil(wish: Wish, data_dir: str | None, output: printing.Format) -> None:
+def run_letter_command(wish: LetterCommand, data_dir: str | None, output: printing.Format) -> None:
     found = with_app(wish.look, data_dir)
     is_refused = bool(found.refused) and not wish.consent.skip_refused
     if wish.consent.dry_run or is_refused or not found.changed:
-        tell(found, output)
+        print_letter_result(found, output)
         # As it would end without --dry-run.
         if is_refused:
             typer.echo(printing.REFUSED, err=True)
             raise typer.Exit(1)
         return
     if wish.needs_consent:
-        what = printing.count(len(found.changed), "dead letter")
+        what = printing.format_count(len(found.changed), "dead letter")
         typer.confirm(f"{wish.action.capitalize()} {what}?", abort=True, err=True)
     done = with_app(lambda eb: wish.act(eb, found), data_dir)
-    tell(replace(done, refused=(*found.refused, *done.refused)), output)
+    print_letter_result(replace(done, refused=(*found.refused, *done.refused)), output)
 
 
-def tell(tally: LetterTally, output: printing.Format) -> None:
+def print_letter_result(tally: LetterActionResult, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterActionOut
 
-        printing.answer(LetterActionOut.from_core(tally))
+        printing.print_model(LetterActionOut.from_core(tally))
         return
     done = f"would {tally.action}" if tally.is_dry_run else str(tally.action)
     rows = [
@@ -319,12 +324,14 @@ def tell(tally: LetterTally, output: printing.Format) -> None:
         *((run_uid(each.id), f"refused: {each.error}") for each in tally.refused),
     ]
     if rows:
-        printing.rows(("id", "done"), rows)
+        printing.print_table(("id", "done"), rows)
     else:
         typer.echo("No dead letter matches.")
 
 
-def meant(action: LetterAction, ids: list[UUID] | None, choice: Choice) -> LetterFilter:
+def letter_filter(
+    action: LetterAction, ids: list[UUID] | None, choice: LetterMatchOptions
+) -> LetterFilter:
     """Those that are named; or those that match, in every state that allows it if none is given."""
     if ids and not choice.is_empty:
         raise typer.BadParameter("name letters, or choose them by options: not both")
@@ -334,22 +341,24 @@ def meant(action: LetterAction, ids: list[UUID] | None, choice: Choice) -> Lette
         raise typer.BadParameter(
             "say which letters: name them, or choose them by options such as --job or --state"
         )
-    return choice.filter(*(state for state, allowed in ALLOWED.items() if action in allowed))
+    return choice.filter(
+        *(state for state, allowed in ALLOWED_ACTIONS.items() if action in allowed)
+    )
 
 
-def row_of(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:
+def letter_row(letter: DeadLetter, now: datetime) -> tuple[Any, ...]:
     return (
         run_uid(letter.id),
         letter.state,
         letter.job_name or letter.job_uid,
         letter.kind,
         letter.attempts,
-        printing.moment(letter.created_at, now),
+        printing.format_moment(letter.created_at, now),
         letter.error,
     )
 
 
-def facts(letter: DeadLetter, now: datetime) -> dict[str, Any]:
+def letter_fields(letter: DeadLetter, now: datetime) -> dict[str, Any]:
     return {
         "id": run_uid(letter.id),
         "state": letter.state,
@@ -357,17 +366,17 @@ def facts(letter: DeadLetter, now: datetime) -> dict[str, Any]:
         "job id": letter.job_uid,
         "kind": letter.kind,
         "group": letter.group_key,
-        "payload": printing.in_json(letter.payload),
-        "beat": printing.moment(letter.beat_at, now),
+        "payload": printing.format_json(letter.payload),
+        "beat": printing.format_moment(letter.beat_at, now),
         "attempts": letter.attempts,
         "error": letter.error,
         "signature": letter.signature,
-        "failed": printing.moment(letter.created_at, now),
-        "acknowledged": printing.moment(letter.acknowledged_at, now),
+        "failed": printing.format_moment(letter.created_at, now),
+        "acknowledged": printing.format_moment(letter.acknowledged_at, now),
         "acknowledged by": letter.acknowledged_by,
         "owner": letter.owner,
         "note": letter.note,
-        "ended": printing.moment(letter.ended_at, now),
+        "ended": printing.format_moment(letter.ended_at, now),
         "ended by": letter.ended_by,
         "requeued as": letter.requeued_as,
     }

@@ -20,10 +20,10 @@ from evenbeat.cli.shell.options import DataDir
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import RunState
 from evenbeat.core.runs.run_export import RunFilter, csv_header, csv_line, json_line
-from evenbeat.core.time.schedules.clockwork.instants import read_instant
+from evenbeat.core.time.schedules.base.instants import read_instant
 
 
-class Lines(StrEnum):
+class LineFormat(StrEnum):
     """How a run is written as a line."""
 
     CSV = "csv"
@@ -45,7 +45,7 @@ def export(
     state: Annotated[
         list[RunState] | None, typer.Option(help="Of this state; give it again for another.")
     ] = None,
-    form: Annotated[Lines, typer.Option("--format", help="csv or ndjson")] = Lines.CSV,
+    form: Annotated[LineFormat, typer.Option("--format", help="csv or ndjson")] = LineFormat.CSV,
     to: Annotated[
         Path | None, typer.Option(help="A new file; unset: standard output.", dir_okay=False)
     ] = None,
@@ -71,12 +71,12 @@ def export(
     )
 
     async def work(eb: Evenbeat) -> int:
-        count, uid = 0, None if job is None else await job_selection.uid_of(eb, job)
-        with opened(to) as file, printing.progress("Exporting runs") as advance:
-            if form is Lines.CSV:
+        count, uid = 0, None if job is None else await job_selection.find_job_uid(eb, job)
+        with open_output(to) as file, printing.show_progress("Exporting runs") as advance:
+            if form is LineFormat.CSV:
                 file.write(csv_header().encode())
             async for run in eb.runs.export(replace(wanted, job_uid=uid)):
-                is_csv = form is Lines.CSV
+                is_csv = form is LineFormat.CSV
                 line = csv_line(run, is_exact=exact) if is_csv else json_line(run)
                 file.write(line.encode())
                 advance("", 1)
@@ -84,11 +84,11 @@ def export(
         return count
 
     count = with_app(work, data_dir)
-    typer.echo(f"Exported {printing.count(count, 'run')}.", err=True)
+    typer.echo(f"Exported {printing.format_count(count, 'run')}.", err=True)
 
 
 @contextlib.contextmanager
-def opened(to: Path | None) -> Generator[IO[bytes]]:
+def open_output(to: Path | None) -> Generator[IO[bytes]]:
     """Standard output, or a new file that others cannot read."""
     if to is None:
         yield sys.stdout.buffer

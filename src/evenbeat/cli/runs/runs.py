@@ -10,13 +10,13 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_selection
 from evenbeat.cli.runs.run_export import export
 from evenbeat.cli.shell import follow_run, printing
-from evenbeat.cli.shell.app_session import with_app, with_time
+from evenbeat.cli.shell.app_session import with_app, with_app_and_time
 from evenbeat.cli.shell.completion import complete_jobs
 from evenbeat.cli.shell.options import DataDir, Limit
-from evenbeat.control.runs.history import NewestPage
+from evenbeat.control.runs.history import RecentRunPage
 from evenbeat.core.jobs.ids import run_id, run_uid
 from evenbeat.core.jobs.model import Run, RunState
-from evenbeat.store.runs.runs import ListedRun, StoredLine
+from evenbeat.store.runs.runs import ListedRun, StoredLogLine
 
 app = typer.Typer(help="The history of all jobs.", no_args_is_help=True)
 app.command()(export)
@@ -44,24 +44,24 @@ def list_runs(
     Example: evenbeat runs list --job report --state failed
     """
 
-    async def work(eb: Evenbeat) -> NewestPage:
+    async def work(eb: Evenbeat) -> RecentRunPage:
         return await eb.runs.newest(
-            job=None if job is None else await job_selection.uid_of(eb, job),
+            job=None if job is None else await job_selection.find_job_uid(eb, job),
             states=frozenset(state) if state else None,
             older_than=None if before is None else run_id(before),
             limit=limit,
         )
 
-    page, now = with_time(work, data_dir)
+    page, now = with_app_and_time(work, data_dir)
     if output is printing.Format.JSON:
-        printing.json(as_object(page))
+        printing.print_json(page_as_object(page))
         return
-    printing.rows(COLUMNS, [row_of(each, now) for each in page.runs])
+    printing.print_table(COLUMNS, [run_row(each, now) for each in page.runs])
     if page.older_than is not None:
         typer.echo(f"There are more: go on with --before {run_uid(page.older_than)}", err=True)
 
 
-def as_object(page: NewestPage) -> dict[str, Any]:
+def page_as_object(page: RecentRunPage) -> dict[str, Any]:
     """As the API tells of the runs of one job, with the job of each."""
     from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 
@@ -74,7 +74,7 @@ def as_object(page: NewestPage) -> dict[str, Any]:
     }
 
 
-def row_of(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
+def run_row(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
     run = listed.run
     return (
         run_uid(run.id),
@@ -82,7 +82,7 @@ def row_of(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
         run.number,
         run.state,
         run.cause,
-        printing.moment(run.started_at, now),
+        printing.format_moment(run.started_at, now),
         run.duration,
         run.node,
         run.error or run.reason,
@@ -105,34 +105,34 @@ def show_run(
     if follow:
         follow_run.follow(run_id(run), data_dir, output)
         return
-    found, now = with_time(lambda eb: eb.runs.get(run_id(run)), data_dir)
+    found, now = with_app_and_time(lambda eb: eb.runs.get(run_id(run)), data_dir)
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 
-        printing.answer(ExecutionOut.from_core(found))
+        printing.print_model(ExecutionOut.from_core(found))
     else:
-        printing.fields(facts(found, now))
+        printing.print_fields(run_fields(found, now))
 
 
-def facts(run: Run, now: datetime) -> dict[str, Any]:
+def run_fields(run: Run, now: datetime) -> dict[str, Any]:
     return {
         "id": run_uid(run.id),
         "job": run.job_uid,
         "number": run.number,
         "state": run.state,
         "cause": run.cause,
-        "beat": printing.moment(run.beat_at, now),
+        "beat": printing.format_moment(run.beat_at, now),
         "attempt": run.attempt,
-        "started": printing.moment(run.started_at, now),
-        "finished": printing.moment(run.finished_at, now),
+        "started": printing.format_moment(run.started_at, now),
+        "finished": printing.format_moment(run.finished_at, now),
         "took": run.duration,
         "node": run.node,
         "error class": run.error_class,
         "error": run.error,
         "reason": run.reason,
         "skipped": run.skipped_count,
-        "skipped until": printing.moment(run.skipped_until, now),
-        "result": None if run.result is None else printing.in_json(run.result),
+        "skipped until": printing.format_moment(run.skipped_until, now),
+        "result": None if run.result is None else printing.format_json(run.result),
         "stack trace": run.stack_trace and f"\n{run.stack_trace}",
     }
 
@@ -158,12 +158,12 @@ def logs(
         follow_run.follow(run_id(run), data_dir, output)
         return
 
-    async def work(eb: Evenbeat) -> list[StoredLine]:
+    async def work(eb: Evenbeat) -> list[StoredLogLine]:
         found = await eb.runs.get(run_id(run))
         return [line async for line in follow_run.lines_of(eb, found.id)]
 
     lines = with_app(work, data_dir)
     if output is printing.Format.JSON:
-        printing.json([{"at": e.at, "level": e.level, "message": e.message} for e in lines])
+        printing.print_json([{"at": e.at, "level": e.level, "message": e.message} for e in lines])
     else:
         follow_run.tell_lines(lines)

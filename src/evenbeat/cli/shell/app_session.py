@@ -11,7 +11,7 @@ from evenbeat.config import Settings, load
 from evenbeat.core.errors import MigrationFailed
 from evenbeat.core.ops.audit import Actor
 from evenbeat.observe import log
-from evenbeat.store.database.connection_errors import rights
+from evenbeat.store.database.connection_errors import translate_privilege_errors
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ def with_app(
     return with_any_schema(checked, data_dir, find=find)
 
 
-def with_time(
+def with_app_and_time(
     work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None = None
 ) -> tuple[Result, datetime]:
     """The same, and the database's time: for what tells how long ago things were."""
@@ -48,7 +48,7 @@ def with_any_schema(
     *,
     find: Callable[[Settings], Evenbeat] = Evenbeat,
 ) -> Result:
-    settings = quiet(load(data_dir=data_dir), data_dir)
+    settings = quiet_settings(load(data_dir=data_dir), data_dir)
     log.configure(settings)
 
     async def run() -> Result:
@@ -58,7 +58,7 @@ def with_any_schema(
         finally:
             await eb.close()
 
-    with rights():
+    with translate_privilege_errors():
         return asyncio.run(run())
 
 
@@ -76,11 +76,11 @@ def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = No
         finally:
             await eb.close()
 
-    with rights():
+    with translate_privilege_errors():
         return asyncio.run(run())
 
 
-def quiet(settings: Settings, data_dir: str | None) -> Settings:
+def quiet_settings(settings: Settings, data_dir: str | None) -> Settings:
     """A command says itself what it does: its log is for what goes wrong, unless asked for more."""
     if settings.origins["log_level"] != "default":
         return settings
@@ -94,7 +94,7 @@ async def check_schema(eb: Evenbeat) -> None:
         raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
 
-def whoami() -> str:
+def actor_name() -> str:
     """For the record: the name of this machine's user, if it has one."""
     try:
         return f"cli:{getpass.getuser()}"
@@ -102,5 +102,5 @@ def whoami() -> str:
         return "cli"
 
 
-def me() -> Actor:
-    return Actor(whoami())
+def cli_actor() -> Actor:
+    return Actor(actor_name())

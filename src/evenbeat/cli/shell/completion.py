@@ -6,7 +6,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.store.database.connection_errors import rights
+from evenbeat.store.database.connection_errors import translate_privilege_errors
 
 MOST_OFFERED = 50
 
@@ -14,7 +14,7 @@ MOST_OFFERED = 50
 def complete_jobs(incomplete: str) -> list[str]:
     """Names that begin so; nothing where no database runs, since none is started for this."""
     try:
-        with rights():
+        with translate_privilege_errors():
             return asyncio.run(names_like(incomplete))
     except EvenbeatError:
         # Somebody is typing: the command itself will say what is wrong.

@@ -7,10 +7,10 @@ import typer
 
 from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
-from evenbeat.cli.shell.app_session import me, with_app
+from evenbeat.cli.shell.app_session import cli_actor, with_app
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.model import Cause, ErrorClass, Job, Run, RunState, State
-from evenbeat.store.runs.runs import StoredLine
+from evenbeat.store.runs.runs import StoredLogLine
 
 # Asked of one row by its key: quick enough for people, and nothing to the database.
 LOOK_EVERY = 0.2
@@ -23,7 +23,7 @@ def run_and_follow(name: str, data_dir: str | None, output: printing.Format) -> 
 
     async def work(eb: Evenbeat) -> Run:
         before = await eb.jobs.find(name)
-        job = await eb.jobs.run(before.uid, by=me())
+        job = await eb.jobs.run(before.uid, by=cli_actor())
         typer.echo(await eb.jobs.explain(job.uid), err=True)
         last = before.pulse.run_number
         while True:
@@ -76,7 +76,7 @@ async def followed(eb: Evenbeat, run: Run, output: printing.Format) -> Run:
         await asyncio.sleep(LOOK_EVERY)
 
 
-async def lines_of(eb: Evenbeat, run_id: int, after: int = 0) -> AsyncIterator[StoredLine]:
+async def lines_of(eb: Evenbeat, run_id: int, after: int = 0) -> AsyncIterator[StoredLogLine]:
     """All that it has said so far, some at a time."""
     while lines := await eb.runs.lines(run_id, after=after):
         for line in lines:
@@ -84,9 +84,9 @@ async def lines_of(eb: Evenbeat, run_id: int, after: int = 0) -> AsyncIterator[S
         after = lines[-1].id
 
 
-def tell_lines(lines: Iterable[StoredLine]) -> None:
+def tell_lines(lines: Iterable[StoredLogLine]) -> None:
     for line in lines:
-        typer.echo(f"{printing.instant(line.at)} {line.level:7} {line.message}")
+        typer.echo(f"{printing.format_instant(line.at)} {line.level:7} {line.message}")
 
 
 def end_as(run: Run, output: printing.Format) -> None:
@@ -94,9 +94,9 @@ def end_as(run: Run, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 
-        printing.answer(ExecutionOut.from_core(run))
+        printing.print_model(ExecutionOut.from_core(run))
     else:
-        took = f" after {printing.plain(run.duration)}" if run.duration is not None else ""
+        took = f" after {printing.format_value(run.duration)}" if run.duration is not None else ""
         why = f": {run.error or run.reason}" if run.error or run.reason else ""
         typer.echo(f"Run {run.number} {run.state}{took}{why}.")
     if run.state is not RunState.COMPLETED:

@@ -15,7 +15,7 @@ from typer.main import get_group
 from evenbeat.core.suggestions import did_you_mean
 
 
-class Verb(NamedTuple):
+class LazyCommand(NamedTuple):
     """Where a command is: a Typer app, or a function, of a module beside this one."""
 
     module: str
@@ -25,7 +25,7 @@ class Verb(NamedTuple):
         found: Any = getattr(import_module(f"evenbeat.cli.{self.module}"), self.name)
         # Taken out of a group: alone, it would offer to install the completion of shells.
         holder = typer.Typer()
-        holder.callback()(nothing)
+        holder.callback()(do_nothing)
         if isinstance(found, typer.Typer):
             holder.add_typer(found, name=called)
         else:
@@ -33,11 +33,11 @@ class Verb(NamedTuple):
         return get_group(holder).commands[called]
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Before the command there is nothing to do."""
 
 
-def group_of(verbs: Mapping[str, Verb]) -> type[TyperGroup]:
+def make_lazy_group(verbs: Mapping[str, LazyCommand]) -> type[TyperGroup]:
     """A class of command groups that has these, after those that it is given."""
 
     class Verbs(TyperGroup):

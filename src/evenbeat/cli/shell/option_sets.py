@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def expand_option_sets(command: Callable[..., None]) -> Callable[..., None]:
     """A command with the fields of its sets for options; it is given the sets, filled in."""
     parameters = inspect.signature(command).parameters
     sets: dict[str, Any] = {

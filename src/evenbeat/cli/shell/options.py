@@ -14,7 +14,7 @@ Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageOptions:
     """Which part of a list."""
 
     limit: Limit = 50
@@ -22,7 +22,7 @@ class Page:
         int, typer.Option(min=0, help="Leave out the first so many: the next page.")
     ] = 0
 
-    def tell_rest(self, shown: int, total: int) -> None:
+    def print_rest(self, shown: int, total: int) -> None:
         """Nobody takes a page for all there is."""
         last = self.offset + shown
         if last < total:
@@ -33,7 +33,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class ConsentOptions:
     """How far a command may go."""
 
     dry_run: DryRun = False

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evenbeat.config import Settings
-from evenbeat.core.time.durations import coarse, format_duration
+from evenbeat.core.time.durations import format_duration, round_for_people
 
 LONGEST_LINE = 1_000
 REFUSED = "Nothing is done while one refuses: --skip-refused leaves them out."
@@ -31,64 +31,66 @@ class Format(StrEnum):
 Output = Annotated[Format, typer.Option("--output", "-o", help="table or json")]
 
 
-def json(value: object) -> None:
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=plain).decode())
+def print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=format_value).decode())
 
 
-def answer(shown: BaseModel, **more: Any) -> None:
+def print_model(shown: BaseModel, **more: Any) -> None:
     """What the REST API would answer, and what it does not know of."""
-    json(shown.model_dump(mode="json") | more)
+    print_json(shown.model_dump(mode="json") | more)
 
 
-def in_json(value: object) -> str:
+def format_json(value: object) -> str:
     """On one line, for a cell."""
     return orjson.dumps(value).decode()
 
 
-def rows(
+def print_table(
     names: Sequence[str], values: Sequence[Sequence[Any]], output: Format = Format.TABLE
 ) -> None:
     if output is Format.JSON:
-        json([dict(zip(names, row, strict=True)) for row in values])
+        print_json([dict(zip(names, row, strict=True)) for row in values])
         return
     table = Table(*names, box=None, pad_edge=False, header_style="bold")
     for row in values:
         # As text: what stands in brackets would be taken for markup.
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(*(Text(format_value(cell)) for cell in row))
     # One line a row where programs read it: only a terminal has an edge to fold at.
     console = Console()
     (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
 
 
-def fields(values: Mapping[str, Any]) -> None:
+def print_fields(values: Mapping[str, Any]) -> None:
     """One thing, a line for each that is known of it; what it does not have is left out."""
     known = {name: value for name, value in values.items() if value not in (None, (), [], {}, "")}
     width = max(map(len, known), default=0)
     for name, value in known.items():
-        typer.echo(f"{name:{width}}  {plain(value)}")
+        typer.echo(f"{name:{width}}  {format_value(value)}")
 
 
-def instant(at: datetime | None) -> str | None:
+def format_instant(at: datetime | None) -> str | None:
     return None if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
-def moment(at: datetime | None, now: datetime) -> str | None:
+def format_moment(at: datetime | None, now: datetime) -> str | None:
     """The exact instant, and how far away that is."""
     if at is None:
         return None
-    away = coarse(abs(at - now))
+    away = round_for_people(abs(at - now))
     if not away:
-        return f"{instant(at)} (now)"
+        return f"{format_instant(at)} (now)"
     length = format_duration(away)
-    return f"{instant(at)} ({f'in {length}' if at > now else f'{length} ago'})"
+    return f"{format_instant(at)} ({f'in {length}' if at > now else f'{length} ago'})"
 
 
-def count(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s'[: number != 1]}"
 
 
 @contextlib.contextmanager
-def progress(what: str, *, counts_bytes: bool = False) -> Generator[Callable[[str, int], None]]:
+def show_progress(
+    what: str, *, counts_bytes: bool = False
+) -> Generator[Callable[[str, int], None]]:
     """Shows on standard error how far something has come, to whoever sits at a terminal.
 
     Call what is given with what is being done, and how much more of it is.
@@ -118,10 +120,10 @@ def settings(settings: Settings, output: Format) -> None:
         )
         for name, origin in settings.origins.items()
     ]
-    rows(names, values, output)
+    print_table(names, values, output)
 
 
-def plain(value: object) -> str:
+def format_value(value: object) -> str:
     match value:
         case None | ():
             return "-"

@@ -42,7 +42,7 @@ def section(name: str, command: Any) -> str:
     words = [name, *(spelling(each) for each in arguments), "[OPTIONS]" if options else ""]
     lines = [f"### {name}", "", f"    {' '.join(words).rstrip()}", ""]
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
-        lines += [told(paragraph), ""]
+        lines += [format_paragraph(paragraph), ""]
     rows = [
         (spelling(each), meaning(each))
         for each in (*arguments, *options)
@@ -55,7 +55,7 @@ def section(name: str, command: Any) -> str:
     return "\n".join(lines)
 
 
-def told(paragraph: str) -> str:
+def format_paragraph(paragraph: str) -> str:
     """On one line; an example stands out."""
     text = " ".join(paragraph.split())
     before, example, command = text.partition("Example: ")

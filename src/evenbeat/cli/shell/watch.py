@@ -11,13 +11,13 @@ from evenbeat.app import Evenbeat
 from evenbeat.cli.shell import printing
 from evenbeat.cli.shell.app_session import with_app
 
-Watch = Annotated[
+WatchOption = Annotated[
     bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")
 ]
 LOOK_EVERY = 2.0
 
 
-def look_or_watch(
+def show_or_watch(
     look: Callable[[Evenbeat], Awaitable[None]],
     watch: bool,
     data_dir: str | None,

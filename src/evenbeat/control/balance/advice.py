@@ -5,9 +5,9 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from evenbeat.core.balance.rebalance import rebalance
+from evenbeat.core.balance.rebalance import plan_rebalance
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 
 ACCEPTABLE = "Distribution is acceptable"
 ASK = "Ask for a preview to see what a rebalance would gain"
@@ -28,7 +28,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CachedAdvice:
     """Advice, on which load it was given, and until when it holds whatever the load."""
 
     advice: Advice
@@ -39,9 +39,9 @@ class Given:
 class Adviser:
     """Gives the same advice as long as the load is the same."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: Placer) -> None:
         self._placement = placement
-        self._given: dict[str | None, Given] = {}
+        self._given: dict[str | None, CachedAdvice] = {}
 
     async def advise(self, ring: LoadRing, group: str | None, now: datetime) -> Advice:
         if ring.job_count > MOST_JOBS:
@@ -52,10 +52,10 @@ class Adviser:
             return given.advice
         began = time.monotonic()
         candidates = [each.candidate for each in await self._placement.candidates(group)]
-        plan = await asyncio.to_thread(rebalance, candidates, now)
+        plan = await asyncio.to_thread(plan_rebalance, candidates, now)
         advice = Advice(plan.attainable_score, plan.suggestion or ACCEPTABLE)
         took = time.monotonic() - began
         if len(self._given) >= MOST_GROUPS:
             self._given.clear()
-        self._given[group] = Given(advice, load, began + (REST * took if took > LONG else 0))
+        self._given[group] = CachedAdvice(advice, load, began + (REST * took if took > LONG else 0))
         return advice

@@ -8,29 +8,29 @@ from uuid import UUID
 
 from evenbeat.config import Settings
 from evenbeat.control.balance.advice import Adviser
-from evenbeat.control.balance.rebalancing import Rebalancing
+from evenbeat.control.balance.rebalancing import Rebalancer
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.balance.forecast import forecast
+from evenbeat.core.balance.forecast import forecast_slots
 from evenbeat.core.balance.model import (
     LONGEST_COST_S,
     UNKNOWN_COST_S,
     Distribution,
-    Load,
-    Outlook,
-    Reason,
+    JobLoad,
     Score,
+    SkipReason,
+    SlotForecast,
 )
-from evenbeat.core.balance.projection import project
-from evenbeat.core.balance.record import BalanceFigures, KeptPlan, PlanSummary, ScorePoint
+from evenbeat.core.balance.plan_records import BalanceFigures, PlanSummary, ScorePoint, StoredPlan
+from evenbeat.core.balance.projection import project_moves
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import distribution
+from evenbeat.core.balance.score import measure_distribution
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.ops.audit import PYTHON, Actor
-from evenbeat.core.time.durations import Limits
+from evenbeat.core.time.durations import DurationLimits
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import failpoint, log
-from evenbeat.placement.placement import Placement
-from evenbeat.placement.scorekeeping import keep_score
+from evenbeat.placement.placer import Placer
+from evenbeat.placement.score_recording import record_score
 from evenbeat.store.balance import rebalance_plans, scores
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
@@ -39,13 +39,13 @@ from evenbeat.store.ops import figures
 # A line for each of a hundred thousand jobs in their cooldown tells nobody anything.
 MOST_TOLD = 1_000
 MOST_POINTS = 500
-EXPECTED = Limits(
+EXPECTED = DurationLimits(
     shortest=timedelta(seconds=UNKNOWN_COST_S), longest=timedelta(seconds=LONGEST_COST_S)
 )
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BalanceView:
     """The distribution, and what could be done about it."""
 
     distribution: Distribution
@@ -57,24 +57,24 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class RebalancePreview:
     """A plan, and the next 24 hours without and with it."""
 
-    plan: KeptPlan
+    plan: StoredPlan
     current: Distribution
     projected: Distribution
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class RebalanceResult:
     """A plan that was carried out, and how even the load is since."""
 
-    plan: KeptPlan
+    plan: StoredPlan
     score: Score
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class HypotheticalJobs:
     """Jobs that somebody wonders about: so many of one timetable, each run as long as expected."""
 
     timetable: Timetable
@@ -85,7 +85,7 @@ class Added:
         if not self.timetable.schedule.is_recurring:
             raise InvalidInput("schedule", "must recur: what runs once is no part of the forecast")
 
-    def loads(self, start_s: int, now: datetime) -> list[Load]:
+    def loads(self, start_s: int, now: datetime) -> list[JobLoad]:
         planned = self.timetable.planned_at(now)
         load = Footprint.of(planned, self.expected.total_seconds()).load(start_s)
         return [replace(load, phase_s=None) if planned.is_free else load] * self.count
@@ -95,7 +95,7 @@ class Added:
 class Forecast:
     """The coming week slot by slot, with what was added to it."""
 
-    slots: tuple[Outlook, ...]
+    slots: tuple[SlotForecast, ...]
     group: str | None
     workers: int | None
     job_count: int
@@ -108,43 +108,49 @@ class Balance:
     A group is looked at as if its jobs were alone, and evened out by itself.
     """
 
-    def __init__(self, database: Database, placement: Placement, settings: Settings) -> None:
+    def __init__(self, database: Database, placement: Placer, settings: Settings) -> None:
         self._database = database
         self._placement = placement
         self._balancing = settings.balancing
         self._score_interval = settings.score_interval
-        self._rebalancing = Rebalancing(database, placement)
+        self._rebalancing = Rebalancer(database, placement)
         self._adviser = Adviser(placement)
 
-    async def view(self, *, group: str | None = None) -> View:
+    async def view(self, *, group: str | None = None) -> BalanceView:
         """The next 24 hours, how even they are, and what could be done about it."""
         ring, now = await self._ring(group), await clock.now(self._database)
         advice = await self._adviser.advise(ring, group, now)
-        return View(
-            distribution(ring), group, self._balancing, advice.attainable_score, advice.suggestion
+        return BalanceView(
+            measure_distribution(ring),
+            group,
+            self._balancing,
+            advice.attainable_score,
+            advice.suggestion,
         )
 
     async def preview(
         self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
-    ) -> Preview:
+    ) -> RebalancePreview:
         """A plan, kept so that it can be applied as it is; nothing is moved."""
         plan, candidates = await self._rebalancing.plan(group, max_moves, by)
         async with self._database.transaction() as session:
-            await rebalance_plans.add(session, plan)
+            await rebalance_plans.insert_plan(session, plan)
         made_at = plan.summary.made_at
-        return Preview(plan, *await asyncio.to_thread(project, candidates, plan.moves, made_at))
+        return RebalancePreview(
+            plan, *await asyncio.to_thread(project_moves, candidates, plan.moves, made_at)
+        )
 
-    async def apply(self, plan_id: UUID, *, by: Actor = PYTHON) -> Applied:
+    async def apply(self, plan_id: UUID, *, by: Actor = PYTHON) -> RebalanceResult:
         """Carry out a plan exactly as it was shown; Conflict if that cannot be any more."""
         return await self._applied(await self._rebalancing.apply(plan_id, by))
 
     async def rebalance(
         self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
-    ) -> Applied:
+    ) -> RebalanceResult:
         """Make a plan and carry it out at once."""
         return await self._applied(await self._rebalancing.plan_and_apply(group, max_moves, by))
 
-    async def undo(self, plan_id: UUID | None = None, *, by: Actor = PYTHON) -> Applied:
+    async def undo(self, plan_id: UUID | None = None, *, by: Actor = PYTHON) -> RebalanceResult:
         """Take the last rebalance back; with a plan id, only if it is that one."""
         return await self._applied(await self._rebalancing.undo(plan_id, by))
 
@@ -154,28 +160,28 @@ class Balance:
 
     async def plans(self, *, limit: int = 50) -> list[PlanSummary]:
         """Newest first."""
-        return await rebalance_plans.page(self._database, limit=limit)
+        return await rebalance_plans.list_plans(self._database, limit=limit)
 
-    async def plan(self, plan_id: UUID) -> KeptPlan:
-        return await rebalance_plans.by_id(self._database, plan_id)
+    async def plan(self, plan_id: UUID) -> StoredPlan:
+        return await rebalance_plans.find_plan(self._database, plan_id)
 
     async def forecast(
         self,
         *,
         group: str | None = None,
         workers: int | None = None,
-        added: Sequence[Added] = (),
+        added: Sequence[HypotheticalJobs] = (),
     ) -> Forecast:
         """What every slot of the coming week will see: with these jobs besides, so many workers."""
         ring, now = await self._ring(group), await clock.now(self._database)
         extra = [load for each in added for load in each.loads(ring.start_s, now)]
-        slots = await asyncio.to_thread(forecast, ring, now, extra=extra, workers=workers)
+        slots = await asyncio.to_thread(forecast_slots, ring, now, extra=extra, workers=workers)
         return Forecast(slots, group, workers, ring.job_count + len(extra), len(extra))
 
     async def score_history(self, reach: timedelta) -> list[ScorePoint]:
         """The score over the last so many hours; of long times, the worst of each part."""
         step = max(reach / MOST_POINTS, self._score_interval / 10)
-        return await scores.history(self._database, reach=reach, step=step)
+        return await scores.list_scores(self._database, reach=reach, step=step)
 
     async def figures(self) -> BalanceFigures | None:
         """The distribution as it was seen last; None before anybody has looked."""
@@ -189,16 +195,18 @@ class Balance:
         ring.add_all(each.candidate.load for each in candidates)
         return ring
 
-    async def _applied(self, plan: KeptPlan) -> Applied:
+    async def _applied(self, plan: StoredPlan) -> RebalanceResult:
         """See how even it is now, and tell of it."""
         failpoint.reach("rebalanced")
-        await keep_score(self._database, self._placement)
-        applied = Applied(plan, distribution(await self._ring(plan.summary.group)).score)
-        tell(applied)
+        await record_score(self._database, self._placement)
+        applied = RebalanceResult(
+            plan, measure_distribution(await self._ring(plan.summary.group)).score
+        )
+        log_rebalance(applied)
         return applied
 
 
-def tell(applied: Applied) -> None:
+def log_rebalance(applied: RebalanceResult) -> None:
     logger, plan = log.get_logger(), applied.plan
     logger.info(
         log.REBALANCED if plan.summary.undoes is None else log.REBALANCE_UNDONE,
@@ -210,6 +218,6 @@ def tell(applied: Applied) -> None:
         group=plan.summary.group,
     )
     # What never moves is no news.
-    stayed = [each for each in plan.skipped if each.reason is not Reason.PINNED]
+    stayed = [each for each in plan.skipped if each.reason is not SkipReason.PINNED]
     for each in stayed[:MOST_TOLD]:
         logger.warning(log.JOB_SKIPPED, job_id=str(plan.uids[each.job]), reason=str(each.reason))

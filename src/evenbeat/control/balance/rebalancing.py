@@ -6,16 +6,16 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from evenbeat.core.balance.model import Budget, Candidate, Plan
-from evenbeat.core.balance.projection import project
-from evenbeat.core.balance.rebalance import rebalance
-from evenbeat.core.balance.record import KeptPlan, PlanState, PlanSummary
-from evenbeat.core.balance.undo import take_back
+from evenbeat.core.balance.model import MoveBudget, RebalanceCandidate, RebalancePlan
+from evenbeat.core.balance.plan_records import PlanState, PlanSummary, StoredPlan
+from evenbeat.core.balance.projection import project_moves
+from evenbeat.core.balance.rebalance import plan_rebalance
+from evenbeat.core.balance.undo import undo_moves
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.ids import new_job_uid
-from evenbeat.core.ops.audit import Actor, Note
+from evenbeat.core.ops.audit import Actor, NewAuditEntry
 from evenbeat.observe import failpoint
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map, rebalance_plans
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
@@ -30,27 +30,27 @@ _REFUSALS = {
 }
 
 
-class Rebalancing:
+class Rebalancer:
     """Makes plans at any time, and carries them out where balancing is on: all of one or nothing.
 
     Who carries one out holds the lock of the map, so that nobody else moves anything meanwhile.
     """
 
-    def __init__(self, database: Database, placement: Placement) -> None:
+    def __init__(self, database: Database, placement: Placer) -> None:
         self._database = database
         self._placement = placement
 
     async def plan(
         self, group: str | None, max_moves: int | None, by: Actor
-    ) -> tuple[KeptPlan, list[Candidate]]:
+    ) -> tuple[StoredPlan, list[RebalanceCandidate]]:
         """What would be moved, and all jobs that were looked at. It is not kept yet."""
         now = await clock.now(self._database)
         # Before the jobs: whatever changes while they are read is then newer than the plan.
-        seen = await rebalance_plans.newest_change(self._database)
+        seen = await rebalance_plans.find_newest_change(self._database)
         mapped = await self._placement.candidates(group)
         candidates = [each.candidate for each in mapped]
         found = await asyncio.to_thread(
-            rebalance, candidates, now, budget=Budget(max_moves=max_moves)
+            plan_rebalance, candidates, now, budget=MoveBudget(max_moves=max_moves)
         )
         summary = replace(
             summary_of(found, now, by),
@@ -60,38 +60,40 @@ class Rebalancing:
             job_count=len(mapped),
         )
         uids = {each.candidate.load.job: each.uid for each in mapped}
-        return KeptPlan(summary, found.moves, found.skipped, uids), candidates
+        return StoredPlan(summary, found.moves, found.skipped, uids), candidates
 
-    async def apply(self, plan_id: UUID, by: Actor) -> KeptPlan:
+    async def apply(self, plan_id: UUID, by: Actor) -> StoredPlan:
         """Carry out a kept plan; Conflict if it is not what was shown any more."""
 
-        async def work() -> KeptPlan:
+        async def work() -> StoredPlan:
             async with self._database.transaction() as session:
-                await load_map.lock(session)
-                plan = await rebalance_plans.lock(session, plan_id)
+                await load_map.lock_load_map(session)
+                plan = await rebalance_plans.lock_plan(session, plan_id)
                 state = plan.summary.state(await clock.now(session))
                 if state in _REFUSALS:
                     raise Conflict(_REFUSALS[state].format(plan_id))
-                if await rebalance_plans.newest_change(session) != plan.summary.seen:
+                if await rebalance_plans.find_newest_change(session) != plan.summary.seen:
                     raise Conflict("the schedule has changed since the plan was made; make another")
                 await self._carry_out(session, plan, by)
             return plan
 
         return await self._insist(work)
 
-    async def plan_and_apply(self, group: str | None, max_moves: int | None, by: Actor) -> KeptPlan:
+    async def plan_and_apply(
+        self, group: str | None, max_moves: int | None, by: Actor
+    ) -> StoredPlan:
         """At once: other jobs may come and go meanwhile, as long as those that move stay."""
 
-        async def work() -> KeptPlan:
+        async def work() -> StoredPlan:
             plan, _ = await self.plan(group, max_moves, by)
             return await self._apply_new(plan, by)
 
         return await self._insist(work)
 
-    async def undo(self, plan_id: UUID | None, by: Actor) -> KeptPlan:
+    async def undo(self, plan_id: UUID | None, by: Actor) -> StoredPlan:
         """Take the last rebalance back: jobs that are where it put them return."""
 
-        async def work() -> KeptPlan:
+        async def work() -> StoredPlan:
             last = await self.last_applied()
             if plan_id not in (None, last.id):
                 raise Conflict(f"plan {plan_id} is not the last rebalance: that is {last.id}")
@@ -99,7 +101,7 @@ class Rebalancing:
 
         return await self._insist(work)
 
-    async def _insist(self, work: Callable[[], Awaitable[KeptPlan]]) -> KeptPlan:
+    async def _insist(self, work: Callable[[], Awaitable[StoredPlan]]) -> StoredPlan:
         """A few times: the row of a run that begins or ends just now is free again in a moment."""
         self._check_mode()
         for _ in range(TRIES - 1):
@@ -110,7 +112,7 @@ class Rebalancing:
         return await work()
 
     async def last_applied(self) -> PlanSummary:
-        last = await rebalance_plans.last_applied(self._database)
+        last = await rebalance_plans.find_last_applied(self._database)
         if last is None:
             raise Conflict("there is no rebalance to take back")
         return last
@@ -119,50 +121,50 @@ class Rebalancing:
         if not self._placement.is_placing:
             raise Conflict("balancing is not on, so nothing is moved: set EVENBEAT_BALANCING=on")
 
-    async def _apply_new(self, plan: KeptPlan, by: Actor) -> KeptPlan:
+    async def _apply_new(self, plan: StoredPlan, by: Actor) -> StoredPlan:
         async with self._database.transaction() as session:
-            await load_map.lock(session)
+            await load_map.lock_load_map(session)
             if plan.summary.undoes is not None:
                 await self._check_last(session, plan.summary.undoes)
-            await rebalance_plans.add(session, plan)
+            await rebalance_plans.insert_plan(session, plan)
             await self._carry_out(session, plan, by)
         return plan
 
     async def _check_last(self, session: Session, plan_id: UUID) -> None:
-        last = await rebalance_plans.last_applied(session)
+        last = await rebalance_plans.find_last_applied(session)
         if last is None or last.id != plan_id:
             raise Conflict(f"plan {plan_id} is not the last rebalance any more")
 
-    async def _carry_out(self, session: Session, plan: KeptPlan, by: Actor) -> None:
+    async def _carry_out(self, session: Session, plan: StoredPlan, by: Actor) -> None:
         summary = plan.summary
         if plan.moves:
             await self._placement.move(session, plan.moves)
         await rebalance_plans.mark_applied(session, summary.id, by=by)
         if summary.undoes is not None:
             await rebalance_plans.mark_undone(session, summary.undoes, by=by)
-        await audit.write(session, [note_of(plan)], by=by)
+        await audit.write_audit(session, [rebalance_note(plan)], by=by)
         failpoint.reach("before_rebalance_commit")
 
-    async def _plan_back(self, last: PlanSummary, by: Actor) -> KeptPlan:
-        done = await rebalance_plans.by_id(self._database, last.id)
+    async def _plan_back(self, last: PlanSummary, by: Actor) -> StoredPlan:
+        done = await rebalance_plans.find_plan(self._database, last.id)
         now = await clock.now(self._database)
         candidates = [each.candidate for each in await self._placement.candidates(last.group)]
         jobs = {candidate.load.job: candidate for candidate in candidates}
-        moves, skipped = take_back(done.moves, jobs, now)
+        moves, skipped = undo_moves(done.moves, jobs, now)
         if not moves:
             raise Conflict(f"no job is where the last rebalance, {last.id}, has put it")
-        before, after = await asyncio.to_thread(project, candidates, moves, now)
-        plan = Plan(moves, skipped, before.score, after.score, after.score.score)
+        before, after = await asyncio.to_thread(project_moves, candidates, moves, now)
+        plan = RebalancePlan(moves, skipped, before.score, after.score, after.score.score)
         summary = replace(
             summary_of(plan, now, by),
             group=last.group,
             undoes=last.id,
             job_count=len(candidates),
         )
-        return KeptPlan(summary, moves, skipped, done.uids)
+        return StoredPlan(summary, moves, skipped, done.uids)
 
 
-def summary_of(plan: Plan, now: datetime, by: Actor) -> PlanSummary:
+def summary_of(plan: RebalancePlan, now: datetime, by: Actor) -> PlanSummary:
     return PlanSummary(
         id=new_job_uid(now),
         made_at=now,
@@ -176,11 +178,11 @@ def summary_of(plan: Plan, now: datetime, by: Actor) -> PlanSummary:
     )
 
 
-def note_of(plan: KeptPlan) -> Note:
+def rebalance_note(plan: StoredPlan) -> NewAuditEntry:
     summary = plan.summary
     done = {"plan_id": str(summary.id), "moved": summary.move_count, "skipped": summary.skip_count}
     if summary.group is not None:
         done["group"] = summary.group
     if summary.undoes is None:
-        return Note("rebalance", {}, done)
-    return Note("undo rebalance", {"plan_id": str(summary.undoes)}, done)
+        return NewAuditEntry("rebalance", {}, done)
+    return NewAuditEntry("undo rebalance", {"plan_id": str(summary.undoes)}, done)

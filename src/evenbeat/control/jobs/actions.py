@@ -15,41 +15,55 @@ from uuid import UUID
 from evenbeat.control.jobs.adding import open_lanes
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs import actions as acts
-from evenbeat.core.jobs.actions import Change
+from evenbeat.core.jobs.actions import JobChange
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.core.jobs.groups import disagreements
+from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, Job, Pulse
-from evenbeat.core.ops.audit import Actor, Note, difference
+from evenbeat.core.ops.audit import Actor, NewAuditEntry, find_differences
 from evenbeat.core.runs.outcome import HandedBack
-from evenbeat.core.runs.settle import settle, stop
+from evenbeat.core.runs.settle import settle, stop_job
 from evenbeat.observe import log
 from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
-from evenbeat.store.jobs.jobs import Standing
+from evenbeat.store.jobs.jobs import StoredJob
 from evenbeat.store.ops import audit
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.completions import Settled
-from evenbeat.store.runs.leases import Broken
+from evenbeat.store.runs.completions import SettledRun
+from evenbeat.store.runs.leases import UnrunnableClaim
 
 # One transaction holds them all: more would keep the ends of their runs waiting for seconds.
 MOST_AT_ONCE = 10_000
 MOST_NAMED = 5
 # After these something may be due that nobody looks for yet.
-WAKING = (Action.RUN, Action.RESUME, Action.ENABLE, Action.RETRY, Action.RELEASE, Action.EDIT)
+WAKING_ACTIONS = (
+    Action.RUN,
+    Action.RESUME,
+    Action.ENABLE,
+    Action.RETRY,
+    Action.RELEASE,
+    Action.EDIT,
+)
 # After these a job may be put where the load is least, as if it were new.
-ANEW = (Action.RESUME, Action.ENABLE, Action.EDIT)
+REPLACING_ACTIONS = (Action.RESUME, Action.ENABLE, Action.EDIT)
 # What may bring a job into the map of the load, or take it out.
-PLACING = (*ANEW, Action.PAUSE, Action.DISABLE, Action.CANCEL, Action.DELETE, Action.RETRY)
+MAP_CHANGING_ACTIONS = (
+    *REPLACING_ACTIONS,
+    Action.PAUSE,
+    Action.DISABLE,
+    Action.CANCEL,
+    Action.DELETE,
+    Action.RETRY,
+)
 
-Decide = Callable[[Standing, datetime], Change]
-Decided = Sequence[tuple[Standing, Change]]
+Decide = Callable[[StoredJob, datetime], JobChange]
+Decided = Sequence[tuple[StoredJob, JobChange]]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedJob:
     """A job that does not allow the action now, and why."""
 
     uid: UUID
@@ -61,17 +75,17 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ActionResult:
     """What an action did, or with `is_dry_run` would have done."""
 
     action: Action
     changed: tuple[UUID, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedJob, ...]
     is_dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class JobActionRequest:
     """What somebody wants done, and how it is decided for each job."""
 
     action: Action
@@ -88,19 +102,19 @@ async def act(
     by: Actor,
     dry_run: bool = False,
     skip_refused: bool = False,
-) -> Tally:
+) -> ActionResult:
     """All of the jobs or none: one that refuses stops it, unless those are to be skipped."""
-    errand = Errand(action, partial(decide, action), by)
+    errand = JobActionRequest(action, partial(decide_action, action), by)
     if dry_run:
-        decided, refused = await look(database, errand, chosen)
-        return tally(errand, decided, refused, is_dry_run=True)
+        decided, refused = await decide_all(database, errand, chosen)
+        return action_result(errand, decided, refused, is_dry_run=True)
     async with database.transaction() as session:
-        decided, refused = await take(session, errand, chosen)
+        decided, refused = await lock_and_decide(session, errand, chosen)
         if refused and not skip_refused:
-            raise refusal(errand, refused, len(decided))
-        freed = await write(session, errand, decided)
-    await finish(database, errand, decided, freed)
-    return tally(errand, decided, refused)
+            raise refusal_error(errand, refused, len(decided))
+        freed = await write_changes(session, errand, decided)
+    await finish_action(database, errand, decided, freed)
+    return action_result(errand, decided, refused)
 
 
 async def edit(
@@ -109,38 +123,45 @@ async def edit(
     """Give the job this definition. Says what of it does not hold."""
     async with database.transaction() as session:
         errand, decided, freed, told = await write_edit(session, uid, to, by=by, version=version)
-    await finish(database, errand, decided, freed)
+    await finish_action(database, errand, decided, freed)
     return told
 
 
 async def write_edit(
     session: Session, uid: UUID, to: Definition, *, by: Actor, version: int | None
-) -> tuple[Errand, Decided, frozenset[int], tuple[str, ...]]:
+) -> tuple[JobActionRequest, Decided, frozenset[int], tuple[str, ...]]:
     # Lanes and groups come before jobs, here as everywhere: else two could wait for each other.
     await open_lanes(session, [(to.kind, to.runs_on)])
-    group = await groups.ensure(session, to.group.key, to.group) if to.group else None
-    errand = Errand(Action.EDIT, partial(decided_edit, to, version), by, group and group.id)
-    decided, refused = await take(session, errand, Filter.one(uid))
+    group = await groups.ensure_group(session, to.group.key, to.group) if to.group else None
+    errand = JobActionRequest(
+        Action.EDIT, partial(decide_edit, to, version), by, group and group.id
+    )
+    decided, refused = await lock_and_decide(session, errand, Filter.one(uid))
     if refused:
         raise refused[0].error
     if not decided:
         raise NotFound(f"no job {uid}")
-    freed = await write(session, errand, decided)
-    return errand, decided, freed, disagreements(to.group, group) if to.group and group else ()
+    freed = await write_changes(session, errand, decided)
+    return (
+        errand,
+        decided,
+        freed,
+        describe_group_conflicts(to.group, group) if to.group and group else (),
+    )
 
 
 async def try_edit(
     database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
 ) -> Job:
     """What would become of the job: it is edited, looked at, and left as it was."""
-    async with undone(database) as connection:
+    async with open_dry_run(database) as connection:
         session = Session(connection, database.clock)
         *_, told = await write_edit(session, uid, to, by=by, version=version)
-        return replace(await jobs.by_uid(session, uid), warnings=told)
+        return replace(await jobs.find_job(session, uid), warnings=told)
 
 
 @contextlib.asynccontextmanager
-async def undone(database: Database) -> AsyncGenerator[Any]:
+async def open_dry_run(database: Database) -> AsyncGenerator[Any]:
     """For a dry run, a connection in a transaction that is undone at the end: nothing is checked
     but all of it."""
     async with database.connection() as connection:
@@ -152,53 +173,55 @@ async def undone(database: Database) -> AsyncGenerator[Any]:
             await transaction.rollback()
 
 
-def decide(action: Action, job: Standing, now: datetime) -> Change:
+def decide_action(action: Action, job: StoredJob, now: datetime) -> JobChange:
     if action is Action.RELEASE:
         # What becomes of it is settled like any other end of a run.
-        acts.check(action, job.pulse)
-        return Change(job.pulse)
-    return acts.perform(action, job.pulse, job.definition, now)
+        acts.check_action(action, job.pulse)
+        return JobChange(job.pulse)
+    return acts.perform_action(action, job.pulse, job.definition, now)
 
 
-def decided_edit(to: Definition, version: int | None, job: Standing, now: datetime) -> Change:
+def decide_edit(to: Definition, version: int | None, job: StoredJob, now: datetime) -> JobChange:
     if version is not None and version != job.version:
         raise Conflict(
             f"the job is at version {job.version} and not {version} any more: read it again"
         )
-    return acts.edit(job.pulse, job.definition, to, now)
+    return acts.edit_job(job.pulse, job.definition, to, now)
 
 
-async def take(
-    session: Session, errand: Errand, chosen: Filter
-) -> tuple[Decided, tuple[Refused, ...]]:
+async def lock_and_decide(
+    session: Session, errand: JobActionRequest, chosen: Filter
+) -> tuple[Decided, tuple[RefusedJob, ...]]:
     """Lock who is meant, and decide. Who is meant is asked again under the lock."""
-    await actions.lock(session, await meant(session, chosen))
-    return await look(session, errand, chosen)
+    await actions.lock_jobs(session, await find_matching_uids(session, chosen))
+    return await decide_all(session, errand, chosen)
 
 
-async def look(
-    session: Session, errand: Errand, chosen: Filter
-) -> tuple[Decided, tuple[Refused, ...]]:
-    found = await jobs.standing(session, await meant(session, chosen))
+async def decide_all(
+    session: Session, errand: JobActionRequest, chosen: Filter
+) -> tuple[Decided, tuple[RefusedJob, ...]]:
+    found = await jobs.find_stored_jobs(session, await find_matching_uids(session, chosen))
     now = await clock.now(session)
-    decided: list[tuple[Standing, Change]] = []
-    refused: list[Refused] = []
+    decided: list[tuple[StoredJob, JobChange]] = []
+    refused: list[RefusedJob] = []
     for job in found:
         try:
             decided.append((job, errand.decide(job, now)))
         except Conflict as error:
-            refused.append(Refused(job.uid, job.name, error))
+            refused.append(RefusedJob(job.uid, job.name, error))
     return decided, tuple(refused)
 
 
-async def meant(session: Session, chosen: Filter) -> list[UUID]:
-    uids = await listing.matching(session, chosen, limit=MOST_AT_ONCE + 1)
+async def find_matching_uids(session: Session, chosen: Filter) -> list[UUID]:
+    uids = await listing.find_matching_uids(session, chosen, limit=MOST_AT_ONCE + 1)
     if len(uids) > MOST_AT_ONCE:
         raise InvalidInput("filter", f"finds more than {MOST_AT_ONCE} jobs: narrow it down")
     return uids
 
 
-async def write(session: Session, errand: Errand, decided: Decided) -> frozenset[int]:
+async def write_changes(
+    session: Session, errand: JobActionRequest, decided: Decided
+) -> frozenset[int]:
     """Write what was decided, and the audit of it; says in which groups a place came free."""
     if not decided:
         return frozenset()
@@ -207,32 +230,32 @@ async def write(session: Session, errand: Errand, decided: Decided) -> frozenset
     if errand.action is Action.RELEASE:
         freed = await release(session, ids, errand.by)
     else:
-        await actions.move(session, errand.action, decided)
+        await actions.write_changes(session, errand.action, decided)
     if errand.action is Action.DELETE:
-        await actions.delete(session, ids)
+        await actions.delete_jobs(session, ids)
     for job, change in decided:
         if change.missed is not None:
-            await actions.pass_over(session, job, change.missed)
+            await actions.write_missed_beats(session, job, change.missed)
         if change.definition is not None:
-            await actions.edit(
+            await actions.write_definition(
                 session, job, change.definition, group_id=errand.group_id, by=errand.by
             )
-    if errand.action in PLACING:
+    if errand.action in MAP_CHANGING_ACTIONS:
         moved = [job.id for job, change in decided if is_misplaced(job, change)]
-        await load_map.mark(session, moved, anew=errand.action in ANEW)
-    await audit.write(session, [noted(errand, *each) for each in decided], by=errand.by)
+        await load_map.mark_unplaced(session, moved, anew=errand.action in REPLACING_ACTIONS)
+    await audit.write_audit(session, [action_note(errand, *each) for each in decided], by=errand.by)
     return freed
 
 
-def is_misplaced(job: Standing, change: Change) -> bool:
+def is_misplaced(job: StoredJob, change: JobChange) -> bool:
     """Whether a recurring job may now be elsewhere than the map says."""
     known = [each for each in (job.definition, change.definition) if each is not None]
     if known and not any(each.timetable.schedule.is_recurring for each in known):
         return False
-    return change.is_replanned or standing(job.pulse) != standing(change.pulse)
+    return change.is_replanned or beat_facts(job.pulse) != beat_facts(change.pulse)
 
 
-def standing(pulse: Pulse) -> tuple[Any, ...]:
+def beat_facts(pulse: Pulse) -> tuple[Any, ...]:
     """Whether a job beats follows from these: one that has failed may, and may not."""
     return pulse.resting, pulse.wanted, pulse.next_beat_at is None
 
@@ -241,25 +264,27 @@ async def release(session: Session, job_ids: Sequence[int], by: Actor) -> frozen
     """Close the runs in hand as handed back; their nodes' tokens are worth nothing from then on."""
     now, outcome = await clock.now(session), HandedBack(f"released by {by.name}")
     batch = [
-        Settled(
+        SettledRun(
             held,
-            stop(held.error) if isinstance(held, Broken) else settle(held, outcome, now),
+            stop_job(held.error)
+            if isinstance(held, UnrunnableClaim)
+            else settle(held, outcome, now),
             None,
         )
-        for held in await leases.leased(session, job_ids)
+        for held in await leases.list_leased_runs(session, job_ids)
     ]
-    written = await completions.complete(session, batch)
-    actions.check_count(Action.RELEASE, len(written.run_ids), len(job_ids))
+    written = await completions.complete_runs(session, batch)
+    actions.check_change_count(Action.RELEASE, len(written.run_ids), len(job_ids))
     return written.group_ids
 
 
-async def finish(
-    database: Database, errand: Errand, decided: Decided, freed: frozenset[int]
+async def finish_action(
+    database: Database, errand: JobActionRequest, decided: Decided, freed: frozenset[int]
 ) -> None:
     """After the commit: let in who waits for the places that came free, and wake the nodes."""
     if freed:
-        await groups.unpark(database, freed)
-    if decided and errand.action in WAKING:
+        await groups.unpark_jobs(database, freed)
+    if decided and errand.action in WAKING_ACTIONS:
         await clock.wake(database)
     for job, _ in decided:
         log.get_logger().info(
@@ -267,13 +292,17 @@ async def finish(
         )
 
 
-def tally(
-    errand: Errand, decided: Decided, refused: tuple[Refused, ...], *, is_dry_run: bool = False
-) -> Tally:
-    return Tally(errand.action, tuple(job.uid for job, _ in decided), refused, is_dry_run)
+def action_result(
+    errand: JobActionRequest,
+    decided: Decided,
+    refused: tuple[RefusedJob, ...],
+    *,
+    is_dry_run: bool = False,
+) -> ActionResult:
+    return ActionResult(errand.action, tuple(job.uid for job, _ in decided), refused, is_dry_run)
 
 
-def refusal(errand: Errand, refused: Sequence[Refused], others: int) -> Conflict:
+def refusal_error(errand: JobActionRequest, refused: Sequence[RefusedJob], others: int) -> Conflict:
     """Of one job, what it says itself; of many, who they are."""
     if len(refused) == 1 and not others:
         return refused[0].error
@@ -285,8 +314,8 @@ def refusal(errand: Errand, refused: Sequence[Refused], others: int) -> Conflict
     )
 
 
-def noted(errand: Errand, job: Standing, change: Change) -> Note:
-    before, after = facts(job.pulse), facts(change.pulse)
+def action_note(errand: JobActionRequest, job: StoredJob, change: JobChange) -> NewAuditEntry:
+    before, after = pulse_facts(job.pulse), pulse_facts(change.pulse)
     match errand.action:
         case Action.DELETE:
             before, after = before | {"is_deleted": False}, after | {"is_deleted": True}
@@ -294,13 +323,13 @@ def noted(errand: Errand, job: Standing, change: Change) -> Note:
             before, after = {"run_number": job.pulse.run_number}, {"run_number": None}
         case _:
             if change.definition is not None:
-                before |= definitions.columns(job.definition) if job.definition else {}
+                before |= definitions.definition_columns(job.definition) if job.definition else {}
                 before["version"], after["version"] = job.version, job.version + 1
-                after |= definitions.columns(change.definition)
-    return Note(errand.action, *difference(before, after), job.id, job.uid, job.name)
+                after |= definitions.definition_columns(change.definition)
+    return NewAuditEntry(errand.action, *find_differences(before, after), job.id, job.uid, job.name)
 
 
-def facts(pulse: Pulse) -> dict[str, Any]:
+def pulse_facts(pulse: Pulse) -> dict[str, Any]:
     """What the audit tells of a pulse."""
     return {
         "state": pulse.state,

@@ -9,7 +9,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.backoff import MOST_ATTEMPTS
 from evenbeat.core.jobs.model import Definition, Policy
 from evenbeat.core.jobs.payload import check_json, check_text
-from evenbeat.core.time.durations import LONGEST, describe_duration
+from evenbeat.core.time.durations import LONGEST_DURATION, describe_duration
 from evenbeat.core.time.timetable import MAX_BEATS
 
 LONGEST_NAME = 200
@@ -41,7 +41,7 @@ def check_policy(policy: Policy) -> None:
     check_span(policy.timeout, "timeout", LONGEST_TIMEOUT)
     check_whole(policy.catch_up_cap, "catch_up_cap", 1, MAX_BEATS)
     if policy.start_deadline is not None:
-        check_span(policy.start_deadline, "start_deadline", LONGEST)
+        check_span(policy.start_deadline, "start_deadline", LONGEST_DURATION)
     if policy.pause_after_failures is not None:
         check_whole(policy.pause_after_failures, "pause_after_failures", 1, MOST_FAILURES)
     if len(policy.retry_rules) > MOST_RULES:

@@ -11,7 +11,7 @@ from evenbeat.observe import log
 PAGE = 1000
 
 
-async def put(
+async def put_declared_jobs(
     jobs: Jobs, listing: Listing, declared: Mapping[str, Definition], modules: Iterable[str]
 ) -> None:
     """Make the jobs what the code says. Those of its modules that it says nothing of any more are
@@ -22,10 +22,10 @@ async def put(
         page = await listing.page(Filter(labels={DECLARED_IN: module}), limit=PAGE)
         for job in page.jobs:
             if job.definition.name not in declared:
-                tell_of(job)
+                warn_undeclared_job(job)
 
 
-def tell_of(job: Job) -> None:
+def warn_undeclared_job(job: Job) -> None:
     log.get_logger().warning(
         log.NOT_DECLARED,
         job_id=str(job.uid),

@@ -26,7 +26,7 @@ LONGEST_WAIT = COMMAND_TIMEOUT + 1.0
 
 
 @dataclass(slots=True)
-class Waiting(Generic[Item]):
+class QueuedItem(Generic[Item]):
     """An item, and whom to tell that it is written."""
 
     item: Item
@@ -36,7 +36,7 @@ class Waiting(Generic[Item]):
     is_suspect: bool = False
 
 
-class Gathering(Generic[Item]):
+class GroupCommit(Generic[Item]):
     """Writes items, alone or in lists of them; each caller hears of its own error alone."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Gathering(Generic[Item]):
         """`write` takes all of them or none, and so many lists at the same time."""
         self._write = write
         self._at_once = at_once
-        self._waiting: deque[Waiting[Item]] = deque()
+        self._waiting: deque[QueuedItem[Item]] = deque()
         self._under_way = 0
         self._writing: set[asyncio.Task[None]] = set()
 
@@ -72,7 +72,7 @@ class Gathering(Generic[Item]):
     async def _wait(self, item: Item) -> None:
         loop = asyncio.get_running_loop()
         told: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(Waiting(item, told, loop.call_later(LONGEST_WAIT, give_up, told)))
+        self._waiting.append(QueuedItem(item, told, loop.call_later(LONGEST_WAIT, give_up, told)))
         await told
 
     def _go_on(self) -> None:
@@ -88,8 +88,8 @@ class Gathering(Generic[Item]):
         self._writing.add(writing)
         writing.add_done_callback(partial(self._tell, batch))
 
-    def _next(self) -> list[Waiting[Item]]:
-        batch: list[Waiting[Item]] = []
+    def _next(self) -> list[QueuedItem[Item]]:
+        batch: list[QueuedItem[Item]] = []
         while self._waiting and len(batch) < MOST_TOGETHER:
             if batch and (self._waiting[0].is_suspect or batch[0].is_suspect):
                 break
@@ -103,7 +103,7 @@ class Gathering(Generic[Item]):
     async def _write_all(self, items: list[Item]) -> None:
         await self._write(items)
 
-    def _tell(self, batch: list[Waiting[Item]], writing: asyncio.Task[None]) -> None:
+    def _tell(self, batch: list[QueuedItem[Item]], writing: asyncio.Task[None]) -> None:
         self._writing.discard(writing)
         error = None if writing.cancelled() else writing.exception()
         if error is not None and len(batch) > 1 and not isinstance(error, StoreUnavailable):
@@ -113,7 +113,7 @@ class Gathering(Generic[Item]):
                 self._waiting.appendleft(each)
         else:
             for each in batch:
-                tell(each.told, writing, error)
+                resolve_waiter(each.told, writing, error)
         self._go_on()
 
 
@@ -126,7 +126,7 @@ def give_up(told: asyncio.Future[None]) -> None:
         )
 
 
-def tell(
+def resolve_waiter(
     told: asyncio.Future[None], writing: asyncio.Task[None], error: BaseException | None
 ) -> None:
     if told.done():

@@ -4,32 +4,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenbeat.core.jobs.groups import Group
-from evenbeat.core.ops.audit import PYTHON, Actor, Note, difference
+from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.observe import log
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups
-from evenbeat.store.jobs.groups import Member, Occupied, StoredGroup
+from evenbeat.store.jobs.groups import GroupMember, GroupUsage, StoredGroup
 from evenbeat.store.ops import audit
 
 MOST_HOLDERS = 250
 
 
 @dataclass(frozen=True, slots=True)
-class GroupList:
+class GroupPage:
     """Some groups in the order of their keys, and how many there are."""
 
-    groups: list[Occupied]
+    groups: list[GroupUsage]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class GroupMembers:
     """A group, who has a place in it, and some of those who wait for one, in turn."""
 
-    occupied: Occupied
-    holders: list[Member]
-    waiting: list[Member]
+    occupied: GroupUsage
+    holders: list[GroupMember]
+    waiting: list[GroupMember]
 
 
 class Groups:
@@ -40,25 +40,25 @@ class Groups:
 
     async def page(
         self, *, search: str | None = None, limit: int = 50, offset: int = 0
-    ) -> GroupList:
-        found = await groups.page(self._database, search=search, limit=limit, offset=offset)
-        return GroupList(found, await groups.count(self._database, search=search))
+    ) -> GroupPage:
+        found = await groups.list_groups(self._database, search=search, limit=limit, offset=offset)
+        return GroupPage(found, await groups.count_groups(self._database, search=search))
 
     async def get(self, key: str) -> StoredGroup:
-        return await groups.by_key(self._database, key)
+        return await groups.find_group(self._database, key)
 
-    async def occupied(self, key: str) -> Occupied:
+    async def occupied(self, key: str) -> GroupUsage:
         """With how many run in it and wait for it."""
-        return await groups.occupied(self._database, key)
+        return await groups.find_group_usage(self._database, key)
 
-    async def members(self, key: str, *, limit: int = 50, offset: int = 0) -> Members:
+    async def members(self, key: str, *, limit: int = 50, offset: int = 0) -> GroupMembers:
         """Up to 250 who have a place, and a page of those who wait."""
         found = await self.occupied(key)
         group_id = found.group.id
-        return Members(
+        return GroupMembers(
             found,
-            await groups.holders(self._database, group_id, limit=MOST_HOLDERS),
-            await groups.waiting(self._database, group_id, limit=limit, offset=offset),
+            await groups.list_permit_holders(self._database, group_id, limit=MOST_HOLDERS),
+            await groups.list_waiting_jobs(self._database, group_id, limit=limit, offset=offset),
         )
 
     async def put(self, group: Group, *, by: Actor = PYTHON) -> StoredGroup:
@@ -67,15 +67,15 @@ class Groups:
         Whoever fits in now comes in at once; whoever runs in it goes on.
         """
         async with self._database.transaction() as session:
-            is_new = bool(await groups.make(session, [group]))
-            before = await groups.locked(session, group.key)
+            is_new = bool(await groups.insert_groups(session, [group]))
+            before = await groups.lock_group(session, group.key)
             if not is_new:
-                await groups.change(session, group)
-            after = await groups.by_key(session, group.key)
-            note = noted("put_group", None if is_new else before, after)
-            await audit.write(session, [note], by=by)
+                await groups.change_limits(session, group)
+            after = await groups.find_group(session, group.key)
+            note = group_note("put_group", None if is_new else before, after)
+            await audit.write_audit(session, [note], by=by)
         await self._let_in(after)
-        tell(note, by)
+        log_group_change(note, by)
         return replace(after, is_new=is_new)
 
     async def pause(self, key: str, *, by: Actor = PYTHON) -> StoredGroup:
@@ -89,25 +89,25 @@ class Groups:
 
     async def _switch(self, key: str, by: Actor, *, paused: bool) -> StoredGroup:
         async with self._database.transaction() as session:
-            before = await groups.locked(session, key)
-            await groups.pause(session, key, paused=paused)
-            after = await groups.by_key(session, key)
-            note = noted("pause_group" if paused else "resume_group", before, after)
-            await audit.write(session, [note], by=by)
-        tell(note, by)
+            before = await groups.lock_group(session, key)
+            await groups.pause_group(session, key, paused=paused)
+            after = await groups.find_group(session, key)
+            note = group_note("pause_group" if paused else "resume_group", before, after)
+            await audit.write_audit(session, [note], by=by)
+        log_group_change(note, by)
         return after
 
     async def _let_in(self, group: StoredGroup) -> None:
-        await groups.unpark(self._database, [group.id])
+        await groups.unpark_jobs(self._database, [group.id])
         await clock.wake(self._database)
 
 
-def noted(action: str, before: StoredGroup | None, after: StoredGroup) -> Note:
-    was, became = difference(facts(before) if before else {}, facts(after))
-    return Note(action, was, {"group": after.key, **became})
+def group_note(action: str, before: StoredGroup | None, after: StoredGroup) -> NewAuditEntry:
+    was, became = find_differences(group_facts(before) if before else {}, group_facts(after))
+    return NewAuditEntry(action, was, {"group": after.key, **became})
 
 
-def facts(group: StoredGroup) -> dict[str, Any]:
+def group_facts(group: StoredGroup) -> dict[str, Any]:
     """What the audit tells of a group."""
     return {
         "max_running": group.max_running,
@@ -116,7 +116,7 @@ def facts(group: StoredGroup) -> dict[str, Any]:
     }
 
 
-def tell(note: Note, by: Actor) -> None:
+def log_group_change(note: NewAuditEntry, by: Actor) -> None:
     log.get_logger().info(
         log.GROUP_CHANGED, group=note.after["group"], action=note.action, actor=by.name
     )

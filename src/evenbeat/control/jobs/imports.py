@@ -7,74 +7,76 @@ from functools import partial
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, Errand
+from evenbeat.control.jobs.actions import MOST_AT_ONCE, JobActionRequest
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.core.jobs.imports import Candidate, Fate
+from evenbeat.core.jobs.imports import ImportCandidate, ImportStatus
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.ops.audit import Actor
 from evenbeat.store.database.pool import Database, Session, transaction_on
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ImportFinding:
     """A candidate, and what becomes of it here; `why` where it is not taken in as it stands."""
 
-    candidate: Candidate
-    fate: Fate
+    candidate: ImportCandidate
+    fate: ImportStatus
     why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ImportReport:
     """Every line that means something, in order."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ImportFinding, ...]
 
-    def of(self, fate: Fate) -> list[Candidate]:
+    def of(self, fate: ImportStatus) -> list[ImportCandidate]:
         return [each.candidate for each in self.findings if each.fate is fate]
 
     def counts(self) -> dict[str, int]:
         """How many lines had each fate, and how many of all should be looked at."""
         fates = Counter(each.fate for each in self.findings)
-        told = {fate.value: fates[fate] for fate in Fate}
+        told = {fate.value: fates[fate] for fate in ImportStatus}
         return told | {
             "could be an interval": sum(bool(each.candidate.could_be) for each in self.findings),
             "to review": sum(bool(each.candidate.review) for each in self.findings),
         }
 
 
-class Intake:
+class Imports:
     """The way into one database."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self._database = database
         self._jobs = jobs
 
-    async def look(self, candidates: Iterable[Candidate]) -> Report:
+    async def look(self, candidates: Iterable[ImportCandidate]) -> ImportReport:
         """What would become of each; nothing is written."""
-        return Report(tuple([await self._judge(each) for each in candidates]))
+        return ImportReport(tuple([await self._judge(each) for each in candidates]))
 
-    async def _judge(self, candidate: Candidate) -> Finding:
+    async def _judge(self, candidate: ImportCandidate) -> ImportFinding:
         if candidate.definition is None:
-            fate = Fate.REFUSED if candidate.why else Fate.SETTING
-            return Finding(candidate, fate, candidate.why)
+            fate = ImportStatus.REFUSED if candidate.why else ImportStatus.SETTING
+            return ImportFinding(candidate, fate, candidate.why)
         try:
             is_same = await self._jobs.is_put(candidate.definition)
         except InvalidInput as error:
-            return Finding(candidate, Fate.REFUSED, str(error))
+            return ImportFinding(candidate, ImportStatus.REFUSED, str(error))
         if is_same is None:
-            return Finding(candidate, Fate.NEW)
+            return ImportFinding(candidate, ImportStatus.NEW)
         if is_same:
-            return Finding(candidate, Fate.SAME)
-        return Finding(
-            candidate, Fate.DIFFERENT, "a job of this name is not as the line says; it stays so"
+            return ImportFinding(candidate, ImportStatus.SAME)
+        return ImportFinding(
+            candidate,
+            ImportStatus.DIFFERENT,
+            "a job of this name is not as the line says; it stays so",
         )
 
-    async def take_in(self, report: Report, *, by: Actor) -> int:
+    async def add_new_jobs(self, report: ImportReport, *, by: Actor) -> int:
         """Add the jobs that are new, all or none; those that rested before come in at rest."""
-        new = report.of(Fate.NEW)
+        new = report.of(ImportStatus.NEW)
         if not new:
             return 0
         async with (
@@ -87,16 +89,18 @@ class Intake:
                 uids = [
                     uid for uid, each in zip(batch.uids, new, strict=True) if each.aside is action
                 ]
-                await put_aside(session, action, uids, by)
+                await rest_imported_jobs(session, action, uids, by)
         return len(new)
 
 
-async def put_aside(session: Session, action: Action, uids: Sequence[UUID], by: Actor) -> None:
+async def rest_imported_jobs(
+    session: Session, action: Action, uids: Sequence[UUID], by: Actor
+) -> None:
     """In the transaction that makes them: else a node might run one in between."""
-    errand = Errand(action, partial(actions.decide, action), by)
+    errand = JobActionRequest(action, partial(actions.decide_action, action), by)
     for start in range(0, len(uids), MOST_AT_ONCE):
         chosen = Filter(uids=frozenset(uids[start : start + MOST_AT_ONCE]))
-        decided, refused = await actions.take(session, errand, chosen)
+        decided, refused = await actions.lock_and_decide(session, errand, chosen)
         if refused:
-            raise actions.refusal(errand, refused, len(decided))
-        await actions.write(session, errand, decided)
+            raise actions.refusal_error(errand, refused, len(decided))
+        await actions.write_changes(session, errand, decided)

@@ -6,29 +6,29 @@ from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
-from evenbeat.control.jobs.actions import Tally
-from evenbeat.control.jobs.adding import TRIES, Admission, Batch
-from evenbeat.control.jobs.placing import Placing
-from evenbeat.control.jobs.unserved import is_given_to, unserved
-from evenbeat.control.jobs.validation import Entry
+from evenbeat.control.jobs.actions import ActionResult
+from evenbeat.control.jobs.adding import TRIES, Batch, JobAdder
+from evenbeat.control.jobs.job_placer import JobPlacer
+from evenbeat.control.jobs.unserved import can_node_run, unserved_warnings
+from evenbeat.control.jobs.validation import NewJobEntry
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.core.jobs.groups import disagreements
+from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.ids import read_uid
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, Job
 from evenbeat.core.ops.audit import PYTHON, Actor
-from evenbeat.core.ops.explain import Circumstances, explain
+from evenbeat.core.ops.explain import ExplanationContext, explain_job
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.suggestions import did_you_mean
 from evenbeat.observe import traces
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions as store_actions
 from evenbeat.store.jobs import groups, jobs
-from evenbeat.store.jobs.actions import Version
-from evenbeat.store.jobs.jobs import Unreadable
+from evenbeat.store.jobs.actions import JobVersion
+from evenbeat.store.jobs.jobs import UnreadableDefinition
 from evenbeat.store.ops import maintenance, nodes
 
 
@@ -36,14 +36,14 @@ class Jobs:
     """The jobs of one database."""
 
     def __init__(
-        self, database: Database, registry: Registry, placement: Placement | None = None
+        self, database: Database, registry: Registry, placement: Placer | None = None
     ) -> None:
         """Without a `placement` jobs are left to the nodes to place."""
         self._database = database
-        self._admission = Admission(database, registry)
-        self._placing = Placing(database, placement)
+        self._admission = JobAdder(database, registry)
+        self._placing = JobPlacer(database, placement)
 
-    @traces.sends
+    @traces.trace_sending
     async def add(
         self,
         definition: Definition,
@@ -61,7 +61,7 @@ class Jobs:
         return job if connection is not None else await self._placing.of_new(job)
 
     async def add_many(
-        self, entries: Iterable[Entry], *, connection: Any = None, by: Actor = PYTHON
+        self, entries: Iterable[NewJobEntry], *, connection: Any = None, by: Actor = PYTHON
     ) -> Batch:
         """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
         batch = await self._admission.add_many(entries, connection, by)
@@ -84,7 +84,7 @@ class Jobs:
             raise InvalidInput("name", "is missing: it says which job is meant")
         to = await self._admission.check(definition)
         for _ in range(TRIES):
-            job = await jobs.by_name(self._database, definition.name)
+            job = await jobs.find_job_by_name(self._database, definition.name)
             try:
                 if job is None:
                     return await self.add(definition, by=by)
@@ -99,32 +99,32 @@ class Jobs:
     async def is_put(self, definition: Definition) -> bool | None:
         """Whether `put` would change nothing; None: there is no job of this name yet."""
         await self._admission.refuse(definition)
-        job = definition.name and await jobs.by_name(self._database, definition.name)
+        job = definition.name and await jobs.find_job_by_name(self._database, definition.name)
         return await self._admission.is_same(job, definition) if job else None
 
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
-        return await jobs.by_uid(self._database, uid, with_deleted=with_deleted)
+        return await jobs.find_job(self._database, uid, with_deleted=with_deleted)
 
     async def find(self, name_or_id: str) -> Job:
         """As people call it; a text that is an id is never taken for a name."""
         uid = read_uid(name_or_id)
         if uid is not None:
             return await self.get(uid)
-        job = await jobs.by_name(self._database, name_or_id)
+        job = await jobs.find_job_by_name(self._database, name_or_id)
         if job is None:
-            known = await jobs.names_near(self._database, name_or_id)
+            known = await jobs.find_similar_names(self._database, name_or_id)
             raise NotFound(f"no job is named {name_or_id!r}{did_you_mean(name_or_id, known)}")
         return job
 
     async def explain(self, uid: UUID) -> str:
         """Where it stands and what comes next: in a sentence or two."""
         job = await self.get(uid)
-        living = [node for node in await nodes.all_of_them(self._database, dead=0) if node.is_alive]
+        living = [node for node in await nodes.list_nodes(self._database, dead=0) if node.is_alive]
         kind, runs_on = job.definition.kind, job.definition.runs_on
-        serving = [node for node in living if is_given_to(node, kind, runs_on)]
-        paused = await maintenance.status(self._database)
+        serving = [node for node in living if can_node_run(node, kind, runs_on)]
+        paused = await maintenance.read_maintenance(self._database)
         group = job.definition.group
-        around = Circumstances(
+        around = ExplanationContext(
             live_nodes=len(living),
             serving_nodes=len(serving),
             blocked_by=group and f"group {group.key}",
@@ -132,7 +132,7 @@ class Jobs:
             running_since=job.pulse.last_started_at,
             maintenance=paused and paused.reason,
         )
-        return explain(job, await clock.now(self._database), around)
+        return explain_job(job, await clock.now(self._database), around)
 
     async def run(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
         """Run it once, now; its schedule is not touched. A retry that waits comes forward instead.
@@ -193,23 +193,27 @@ class Jobs:
         to = await self._admission.check(definition)
         if dry_run:
             job = await actions.try_edit(self._database, uid, to, by=by, version=version)
-            return replace(job, warnings=(*job.warnings, *await unserved(self._database, [to])))
+            return replace(
+                job, warnings=(*job.warnings, *await unserved_warnings(self._database, [to]))
+            )
         return await self._edit(uid, to, by=by, version=version)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
         """Remove it, and stop its run; its name is free at once, and its history stays."""
         await self._act_on_one(Action.DELETE, uid, by)
 
-    async def versions(self, uid: UUID) -> list[Version]:
+    async def versions(self, uid: UUID) -> list[JobVersion]:
         """Every definition it has had, the one in force first; of a deleted job too."""
-        return await store_actions.versions(self._database, await jobs.id_of(self._database, uid))
+        return await store_actions.list_versions(
+            self._database, await jobs.find_job_id(self._database, uid)
+        )
 
     async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
         """Edit it back to a definition it had."""
         found = next((each for each in await self.versions(uid) if each.number == version), None)
         if found is None:
             raise NotFound(f"job {uid} has no version {version}")
-        if isinstance(found.definition, Unreadable):
+        if isinstance(found.definition, UnreadableDefinition):
             raise Conflict(f"version {version} cannot be restored: {found.definition.error}")
         return await self.edit(uid, found.definition, by=by)
 
@@ -221,7 +225,7 @@ class Jobs:
         by: Actor = PYTHON,
         dry_run: bool = False,
         skip_refused: bool = False,
-    ) -> Tally:
+    ) -> ActionResult:
         """Do it to every job that is meant, up to 10,000, in one transaction: to all or to none.
 
         `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
@@ -231,23 +235,26 @@ class Jobs:
         tally = await actions.act(
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
-        if not dry_run and action in actions.PLACING:
+        if not dry_run and action in actions.MAP_CHANGING_ACTIONS:
             await self._placing.of(tally.changed)
         return tally
 
     async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
-        waits = await unserved(self._database, [to])
+        waits = await unserved_warnings(self._database, [to])
         told = await actions.edit(self._database, uid, to, by=by, version=version)
         await self._placing.of([uid])
         return replace(await self.get(uid), warnings=(*told, *waits))
 
     async def _warnings(self, definition: Definition) -> tuple[str, ...]:
         """What it says of its group that does not hold there, and whether it waits for a node."""
-        waits = await unserved(self._database, [definition])
+        waits = await unserved_warnings(self._database, [definition])
         asked = definition.group
         if asked is None or (asked.max_running is None and asked.rate is None):
             return waits
-        return (*disagreements(asked, await groups.by_key(self._database, asked.key)), *waits)
+        return (
+            *describe_group_conflicts(asked, await groups.find_group(self._database, asked.key)),
+            *waits,
+        )
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)

@@ -36,13 +36,13 @@ class Listing:
         older_than: int | None = None,
     ) -> JobPage:
         """One page; `order` is one of ORDERS, and `older_than` goes with the newest first only."""
-        found = await listing.page(
+        found = await listing.list_jobs(
             self._database, chosen, order=order, limit=limit + 1, offset=offset, before=older_than
         )
-        total = await listing.count(self._database, chosen)
+        total = await listing.count_jobs(self._database, chosen)
         shown = found[:limit]
         return JobPage(shown, total, shown[-1].id if len(found) > limit else None)
 
     async def status_counts(self) -> dict[State, int]:
         """How many jobs there are of each status."""
-        return await listing.status_counts(self._database)
+        return await listing.count_by_status(self._database)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.store.database.pool import Database, Session, connect, cut_off
+from evenbeat.store.database.pool import Database, Session, connect, terminate_connection
 from evenbeat.store.jobs import job_inserts
 
 # As long as a restart of the server may take, and as somebody may be kept waiting.
@@ -17,7 +17,7 @@ PATIENCE = 5.0
 PAUSE = 0.1
 
 
-class NotKnown(StoreUnavailable):
+class UnknownIfStored(StoreUnavailable):
     """Whether a job was stored cannot be found out now."""
 
     def __init__(self, lost: StoreUnavailable, uid: UUID) -> None:
@@ -28,14 +28,16 @@ class NotKnown(StoreUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class LostAnswer:
     """The backend that was asked, and what was heard instead of its answer."""
 
     pid: int
     error: StoreUnavailable
 
 
-async def attempt(database: Database, write: Callable[[Any], Awaitable[None]]) -> Unanswered | None:
+async def try_write(
+    database: Database, write: Callable[[Any], Awaitable[None]]
+) -> LostAnswer | None:
     """Write on a connection of ours; None: it was answered."""
     pid: int | None = None
     try:
@@ -45,46 +47,46 @@ async def attempt(database: Database, write: Callable[[Any], Awaitable[None]]) -
                 await write(ours)
             except StoreUnavailable:
                 # Cut off for good, so that its backend ends as soon as it has done what it does.
-                cut_off(ours)
+                terminate_connection(ours)
                 raise
     except StoreUnavailable as error:
         if pid is None:
             raise
-        return Unanswered(pid, error)
+        return LostAnswer(pid, error)
     return None
 
 
-async def find_stored(
-    database: Database, uids: Sequence[UUID], unanswered: Unanswered
+async def find_stored_jobs(
+    database: Database, uids: Sequence[UUID], unanswered: LostAnswer
 ) -> frozenset[UUID]:
     """Which of these jobs one transaction has stored before its answer was lost: some, or it
     raises StoreUnavailable, which says whether that is certain."""
     deadline = time.monotonic() + PATIENCE
     lost = unanswered.error
     while True:
-        is_gone, found = await look(database, uids, unanswered.pid)
+        is_gone, found = await find_stored_once(database, uids, unanswered.pid)
         if found:
             return found
         if is_gone:
             raise StoreUnavailable(f"{lost}; nothing was stored: add it again") from lost
         if time.monotonic() > deadline:
-            raise NotKnown(lost, uids[0]) from lost
+            raise UnknownIfStored(lost, uids[0]) from lost
         await asyncio.sleep(PAUSE)
 
 
-Looking = asyncio.Task[frozenset[UUID]]
+StoredJobSearch = asyncio.Task[frozenset[UUID]]
 
 
-class Doubts:
+class StoredJobSearches:
     """Looks for jobs of many callers at once, whoever of these goes away meanwhile."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._looking: set[Looking] = set()
+        self._looking: set[StoredJobSearch] = set()
 
-    def look_for(self, uids: Sequence[UUID], unanswered: Unanswered) -> Looking:
+    def search_for(self, uids: Sequence[UUID], unanswered: LostAnswer) -> StoredJobSearch:
         looking = asyncio.get_running_loop().create_task(
-            find_stored(self._database, uids, unanswered), context=contextvars.Context()
+            find_stored_jobs(self._database, uids, unanswered), context=contextvars.Context()
         )
         self._looking.add(looking)
         looking.add_done_callback(self._forget)
@@ -94,24 +96,26 @@ class Doubts:
         while self._looking:
             await asyncio.wait(self._looking)
 
-    def _forget(self, looking: Looking) -> None:
+    def _forget(self, looking: StoredJobSearch) -> None:
         self._looking.discard(looking)
         if not looking.cancelled():
             # Heard of, even if all who would ask for it have gone.
             looking.exception()
 
 
-async def is_among(looking: Looking, uid: UUID) -> bool:
+async def is_job_found(looking: StoredJobSearch, uid: UUID) -> bool:
     """Whether this job was found; raises StoreUnavailable as `find_stored` does."""
     await asyncio.wait([looking])
     try:
         return uid in looking.result()
-    except NotKnown as error:
+    except UnknownIfStored as error:
         # Each is to look for its own.
-        raise NotKnown(error.lost, uid) from error
+        raise UnknownIfStored(error.lost, uid) from error
 
 
-async def look(database: Database, uids: Sequence[UUID], pid: int) -> tuple[bool, frozenset[UUID]]:
+async def find_stored_once(
+    database: Database, uids: Sequence[UUID], pid: int
+) -> tuple[bool, frozenset[UUID]]:
     """Whether the backend is gone, and what is there; neither while the database is away."""
     try:
         connection = await connect(database.url)
@@ -120,7 +124,7 @@ async def look(database: Database, uids: Sequence[UUID], pid: int) -> tuple[bool
     try:
         session = Session(connection, database.clock)
         is_gone = await job_inserts.is_backend_gone(session, pid)
-        return is_gone, await job_inserts.stored(session, uids)
+        return is_gone, await job_inserts.find_stored_uids(session, uids)
     except StoreUnavailable:
         return False, frozenset()
     finally:

@@ -4,7 +4,7 @@ from typing import Any
 
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs.templates import Template
-from evenbeat.core.ops.audit import PYTHON, Actor, Note, difference
+from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.core.suggestions import did_you_mean
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import templates
@@ -19,24 +19,24 @@ class Templates:
 
     async def get(self, name: str) -> Template:
         try:
-            return await templates.by_name(self._database, name)
+            return await templates.find_template(self._database, name)
         except NotFound as error:
             known = [each.name for each in await self.all()]
             raise NotFound(f"{error}{did_you_mean(name, known)}") from None
 
     async def all(self) -> list[Template]:
-        return await templates.all_of_them(self._database)
+        return await templates.list_templates(self._database)
 
     async def put(self, template: Template, *, by: Actor = PYTHON) -> Template:
         """Make it, or change the one of this name."""
         try:
             async with self._database.transaction() as session:
-                before, after = None, await templates.make(session, template)
+                before, after = None, await templates.insert_template(session, template)
                 if after is None:
-                    before = await templates.locked(session, template.name)
-                    after = await templates.change(session, template)
-                note = noted("put_template", template.name, before, after)
-                await audit.write(session, [note], by=by)
+                    before = await templates.lock_template(session, template.name)
+                    after = await templates.update_template(session, template)
+                note = template_note("put_template", template.name, before, after)
+                await audit.write_audit(session, [note], by=by)
         except NotFound:
             raise Conflict(f"the template {template.name!r} comes and goes; put it again") from None
         return after
@@ -44,17 +44,19 @@ class Templates:
     async def delete(self, name: str, *, by: Actor = PYTHON) -> None:
         """Jobs that were made of it stay."""
         async with self._database.transaction() as session:
-            before = await templates.delete(session, name)
-            note = noted("delete_template", name, before, None)
-            await audit.write(session, [note], by=by)
+            before = await templates.delete_template(session, name)
+            note = template_note("delete_template", name, before, None)
+            await audit.write_audit(session, [note], by=by)
 
 
-def noted(action: str, name: str, before: Template | None, after: Template | None) -> Note:
-    was, became = difference(facts(before), facts(after))
-    return Note(action, was, {"template": name, **became})
+def template_note(
+    action: str, name: str, before: Template | None, after: Template | None
+) -> NewAuditEntry:
+    was, became = find_differences(template_facts(before), template_facts(after))
+    return NewAuditEntry(action, was, {"template": name, **became})
 
 
-def facts(template: Template | None) -> dict[str, Any]:
+def template_facts(template: Template | None) -> dict[str, Any]:
     """What the audit tells of a template."""
     if template is None:
         return {}

@@ -12,16 +12,16 @@ import orjson
 from evenbeat.control.jobs.checks import check_dedupe_key, check_definition, check_policy
 from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.jobs import planning
-from evenbeat.core.jobs.groups import Group, resolve
+from evenbeat.core.jobs.groups import Group, resolve_group_key
 from evenbeat.core.jobs.ids import new_job_uids
 from evenbeat.core.jobs.model import Definition, Job, Pulse
-from evenbeat.core.jobs.planning import Plan
+from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.ops.audit import Actor
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.jobs import sql_function_checks
-from evenbeat.store.jobs.job_inserts import Born, Newborn
-from evenbeat.store.jobs.sql_function_checks import Faults
+from evenbeat.store.jobs.job_inserts import Inserted, NewJob
+from evenbeat.store.jobs.sql_function_checks import CallFaults
 
 MOST_AT_ONCE = 100_000
 MOST_ERRORS = 100
@@ -30,10 +30,10 @@ BREATH = 1000
 # What the API takes as a whole body.
 LARGEST_PAYLOAD = 1_000_000
 
-Entry = Definition | tuple[Definition, str | None]
+NewJobEntry = Definition | tuple[Definition, str | None]
 
 
-class Preparation:
+class NewJobBuilder:
     """Makes newborns of definitions, at one instant; what many of them share is done once."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Preparation:
         registry: Registry,
         known_kinds: Collection[str],
         now: datetime,
-        faults: Faults | None = None,
+        faults: CallFaults | None = None,
         by: Actor | None = None,
     ) -> None:
         """`by`: whose doing it is, where that is to be audited."""
@@ -51,17 +51,17 @@ class Preparation:
         self._faults = faults or {}
         self._known_kinds = known_kinds
         self.now = now
-        self._plans: dict[Timetable, Plan] = {}
+        self._plans: dict[Timetable, JobPlan] = {}
         # By identity, which is quicker to tell: the definitions outlive this.
-        self._planned: dict[int, Plan] = {}
+        self._planned: dict[int, JobPlan] = {}
         self._policies: set[int] = set()
 
-    def newborn(self, uid: UUID, definition: Definition, dedupe_key: str | None) -> Newborn:
+    def build_new_job(self, uid: UUID, definition: Definition, dedupe_key: str | None) -> NewJob:
         """Raises InvalidInput, naming the field, for what cannot work."""
         if dedupe_key is not None:
             check_dedupe_key(dedupe_key)
         payload = self.check(definition)
-        return Newborn(
+        return NewJob(
             uid,
             definition,
             self._plan(definition),
@@ -96,12 +96,12 @@ class Preparation:
             self._check_function(definition)
 
     def _check_function(self, definition: Definition) -> None:
-        fault = self._faults.get(sql_function_checks.call_of(definition))
+        fault = self._faults.get(sql_function_checks.find_function_call(definition))
         if fault is not None:
             field, _, message = fault.partition(": ")
             raise InvalidInput(f"payload.{field}", message)
 
-    def _plan(self, definition: Definition) -> Plan:
+    def _plan(self, definition: Definition) -> JobPlan:
         if definition.name is not None:
             return self._plan_of(seeded(definition))
         plan = self._planned.get(id(definition.timetable))
@@ -109,10 +109,10 @@ class Preparation:
             plan = self._planned[id(definition.timetable)] = self._plan_of(definition.timetable)
         return plan
 
-    def _plan_of(self, timetable: Timetable) -> Plan:
+    def _plan_of(self, timetable: Timetable) -> JobPlan:
         plan = self._plans.get(timetable)
         if plan is None:
-            plan = self._plans[timetable] = planning.plan(timetable, self.now)
+            plan = self._plans[timetable] = planning.plan_job(timetable, self.now)
         return plan
 
 
@@ -133,7 +133,7 @@ def resolved_group(definition: Definition) -> Group | None:
         "payload": definition.payload,
         "labels": definition.labels,
     }
-    return replace(definition.group, key=resolve(definition.group.key, facts))
+    return replace(definition.group, key=resolve_group_key(definition.group.key, facts))
 
 
 def as_stored(definition: Definition, timetable: Timetable) -> Definition:
@@ -154,7 +154,7 @@ def same_json(value: Any) -> Any:
     return orjson.loads(orjson.dumps(value))
 
 
-def job_of(newborn: Newborn, born: Born) -> Job:
+def inserted_job(newborn: NewJob, born: Inserted) -> Job:
     """The job that was just stored, without reading it."""
     plan = newborn.plan
     return Job(
@@ -175,7 +175,7 @@ def job_of(newborn: Newborn, born: Born) -> Job:
     )
 
 
-def read(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
+def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
     for place, entry in enumerate(entries):
         if place == MOST_AT_ONCE:
             raise InvalidInput("jobs", f"must be at most {MOST_AT_ONCE:,} at once")
@@ -186,17 +186,17 @@ def read(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
         yield pair[0], pair[1]
 
 
-async def prepare_all(
-    items: Sequence[tuple[Definition, str | None]], preparation: Preparation
-) -> list[Newborn]:
+async def build_new_jobs(
+    items: Sequence[tuple[Definition, str | None]], preparation: NewJobBuilder
+) -> list[NewJob]:
     """All of them, or InvalidInput with the first hundred faults, each with its place."""
-    prepared: list[Newborn] = []
+    prepared: list[NewJob] = []
     faults: list[FieldError] = []
     names: dict[str, int] = {}
     uids = new_job_uids(preparation.now, len(items))
     for place, (definition, key) in enumerate(items):
         try:
-            prepared.append(preparation.newborn(uids[place], definition, key))
+            prepared.append(preparation.build_new_job(uids[place], definition, key))
             if definition.name is not None:
                 check_name_is_new(definition.name, place, names)
         except InvalidInput as error:

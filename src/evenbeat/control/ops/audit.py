@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from evenbeat.core.ops.audit import Entry
+from evenbeat.core.ops.audit import AuditEntry
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
 from evenbeat.store.ops import audit
@@ -13,7 +13,7 @@ from evenbeat.store.ops import audit
 class AuditPage:
     """Some entries, newest first; `older_than` asks for the next page, None is the last one."""
 
-    entries: list[Entry]
+    entries: list[AuditEntry]
     older_than: int | None
 
 
@@ -32,8 +32,8 @@ class Audit:
         limit: int = 50,
     ) -> AuditPage:
         """Of one job, deleted or not, or of one actor, or of all."""
-        job_id = None if job is None else await jobs.id_of(self._database, job)
-        entries = await audit.page(
+        job_id = None if job is None else await jobs.find_job_id(self._database, job)
+        entries = await audit.list_audit_entries(
             self._database, job_id=job_id, actor=actor, older_than=older_than, limit=limit + 1
         )
         shown = entries[:limit]

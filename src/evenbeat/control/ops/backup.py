@@ -14,9 +14,9 @@ from typing import IO, Any
 import orjson
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.store.database.migrations import Applied
+from evenbeat.store.database.migrations import AppliedMigration
 from evenbeat.store.ops import backup
-from evenbeat.store.ops.backup import Contents, Table
+from evenbeat.store.ops.backup import BackupContents, BackupTable
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -27,7 +27,7 @@ LEVEL = 3
 Progress = Callable[[str, int], None]
 
 
-def say_nothing(table: str, size: int) -> None:
+def ignore_progress(table: str, size: int) -> None:
     """For whoever does not want to hear of progress."""
 
 
@@ -37,14 +37,14 @@ class Backup:
 
     path: Path
     taken_at: datetime
-    contents: Contents
+    contents: BackupContents
 
     @property
     def rows(self) -> int:
         return sum(table.rows for table in self.contents.tables)
 
 
-async def write(url: str, path: Path, on_progress: Progress = say_nothing) -> Backup:
+async def write_backup(url: str, path: Path, on_progress: Progress = ignore_progress) -> Backup:
     """Back up the whole of Evenbeat, as of one moment. The file appears when it is complete."""
     refuse_existing(path)
     taken_at = datetime.now(UTC)
@@ -67,7 +67,7 @@ def refuse_existing(path: Path) -> None:
 
 async def write_archive(
     url: str, file: IO[bytes], taken_at: datetime, on_progress: Progress
-) -> Contents:
+) -> BackupContents:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
         members = contextlib.ExitStack()
         opened: dict[str, IO[bytes]] = {}
@@ -83,7 +83,7 @@ async def write_archive(
             on_progress(table, len(data))
 
         with members:
-            contents = await backup.take(url, sink)
+            contents = await backup.dump_tables(url, sink)
         archive.writestr(MANIFEST, orjson.dumps(manifest_of(contents, taken_at)))
     return contents
 
@@ -98,8 +98,8 @@ def private_file(path: Path) -> Generator[IO[bytes]]:
         os.fsync(file.fileno())
 
 
-async def restore(
-    url: str, path: Path, *, replaces: bool = False, on_progress: Progress = say_nothing
+async def restore_backup(
+    url: str, path: Path, *, replaces: bool = False, on_progress: Progress = ignore_progress
 ) -> Backup:
     """Put a backup into a database, all or nothing."""
     try:
@@ -110,7 +110,7 @@ async def restore(
                 on_progress(table, archive.getinfo(member_of(table)).file_size)
                 return archive.open(member_of(table))
 
-            await backup.put_back(url, found.contents, source, replaces=replaces)
+            await backup.restore_backup(url, found.contents, source, replaces=replaces)
             return found
     except FileNotFoundError:
         raise InvalidInput(str(path), "cannot be read: there is no such file") from None
@@ -123,7 +123,7 @@ def member_of(table: str) -> str:
     return f"{table}.copy"
 
 
-def manifest_of(contents: Contents, taken_at: datetime) -> dict[str, Any]:
+def manifest_of(contents: BackupContents, taken_at: datetime) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "evenbeat": version("evenbeat"),
@@ -156,13 +156,13 @@ def read_manifest(path: Path, archive: zipfile.ZipFile) -> Backup:
 
 def backup_of(path: Path, found: Any) -> Backup:
     taken_at = datetime.fromisoformat(found["taken_at"])
-    contents = Contents(
+    contents = BackupContents(
         tuple(
-            Applied(step["number"], step["name"], step["checksum"], taken_at)
+            AppliedMigration(step["number"], step["name"], step["checksum"], taken_at)
             for step in found["migrations"]
         ),
         tuple(
-            Table(name, tuple(table["columns"]), table["rows"])
+            BackupTable(name, tuple(table["columns"]), table["rows"])
             for name, table in found["tables"].items()
         ),
         found["sequences"],

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from evenbeat.config import Settings
-from evenbeat.control.ops.verify import examine
-from evenbeat.core.ops.figures import DatabaseFigures, Figures, Lag
+from evenbeat.control.ops.verify import build_verify_report
+from evenbeat.core.ops.figures import ClusterFigures, DatabaseFigures, ScheduleLag
 from evenbeat.core.runs.registry import SWITCHES
 from evenbeat.core.time.durations import format_duration
 from evenbeat.store.database import clock, migrations
@@ -42,7 +42,7 @@ async def diagnose(
     database: Database, settings: Settings, *, with_rules: bool = True
 ) -> list[Finding]:
     """Everything that is amiss; an empty list is good news. `with_rules`: reads all of history."""
-    status = await migrations.read_status(database)
+    status = await migrations.read_schema_status(database)
     if not status.is_current:
         advice = "upgrade Evenbeat" if status.is_newer else "run `evenbeat db migrate`"
         return [Finding("schema", "is not the one that this version needs", advice)]
@@ -50,22 +50,22 @@ async def diagnose(
         Finding(
             "storage", f"{each.what} is {each.found or 'not set'}, not {each.wanted}", each.advice
         )
-        for each in await table_storage.drift(database)
+        for each in await table_storage.find_setting_mismatches(database)
     ]
-    seen = await figures.look(database)
-    found += schedule_and_nodes(await figures.lag(database), settings)
-    found += kinds_and_letters(seen)
-    found += server(seen.database, settings)
-    found += settings_that_clash(settings)
-    found += await difference_of_clocks(database)
-    paused = await maintenance.status(database)
+    seen = await figures.measure_figures(database)
+    found += check_schedule_and_nodes(await figures.read_lag(database), settings)
+    found += check_kinds_and_letters(seen)
+    found += check_database_server(seen.database, settings)
+    found += check_settings(settings)
+    found += await check_clocks(database)
+    paused = await maintenance.read_maintenance(database)
     if paused is not None:
         advice = "switch it off, if it is forgotten"
         found.append(Finding("maintenance", "is on: nothing starts", advice, is_wrong=False))
-    return [*found, *(await broken_rules(database) if with_rules else [])]
+    return [*found, *(await check_rules(database) if with_rules else [])]
 
 
-def schedule_and_nodes(lag: Lag, settings: Settings) -> Iterator[Finding]:
+def check_schedule_and_nodes(lag: ScheduleLag, settings: Settings) -> Iterator[Finding]:
     if lag.schedule > settings.ready_lag:
         late, most = rounded(lag.schedule), rounded(settings.ready_lag)
         advice = "start another node, raise `concurrency`, or look at what takes so long"
@@ -77,7 +77,7 @@ def schedule_and_nodes(lag: Lag, settings: Settings) -> Iterator[Finding]:
         yield Finding("nodes", f"none is alive: {silent}", "start `evenbeat up` or `worker`")
 
 
-def kinds_and_letters(seen: Figures) -> Iterator[Finding]:
+def check_kinds_and_letters(seen: ClusterFigures) -> Iterator[Finding]:
     for lane in seen.lanes:
         if lane.due and not lane.is_served:
             where = f" with the labels {', '.join(lane.runs_on)}" if lane.runs_on else ""
@@ -93,7 +93,7 @@ def kinds_and_letters(seen: Figures) -> Iterator[Finding]:
         )
 
 
-def server(seen: DatabaseFigures, settings: Settings) -> Iterator[Finding]:
+def check_database_server(seen: DatabaseFigures, settings: Settings) -> Iterator[Finding]:
     for table in seen.tables:
         if table.dead > max(MANY_DEAD, table.live):
             what = f"evenbeat.{table.name} has {table.dead:,} dead rows beside {table.live:,}"
@@ -117,7 +117,7 @@ def server(seen: DatabaseFigures, settings: Settings) -> Iterator[Finding]:
         yield Finding("connections", what, "lower pool_size, or raise max_connections")
 
 
-def settings_that_clash(settings: Settings) -> Iterator[Finding]:
+def check_settings(settings: Settings) -> Iterator[Finding]:
     if settings.ready_lag <= settings.check_interval:
         what = "ready_lag is not longer than check_interval: /readyz fails between two looks"
         yield Finding("settings", what, "raise ready_lag")
@@ -129,7 +129,7 @@ def settings_that_clash(settings: Settings) -> Iterator[Finding]:
         yield Finding("settings", what, "lower stop_grace", is_wrong=False)
 
 
-async def difference_of_clocks(database: Database) -> list[Finding]:
+async def check_clocks(database: Database) -> list[Finding]:
     if database.clock != "database":
         return []
     before = datetime.now(UTC)
@@ -148,8 +148,8 @@ def clocks_apart(before: datetime, told: datetime, after: datetime) -> Iterator[
         yield Finding("clock", what, "synchronise both by NTP: tokens and log lines go by ours")
 
 
-async def broken_rules(database: Database) -> list[Finding]:
-    report = await examine(database)
+async def check_rules(database: Database) -> list[Finding]:
+    report = await build_verify_report(database)
     if not report.breaches:
         return []
     rules = {breach.rule for breach in report.breaches}

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
-from evenbeat.core.ops.audit import PYTHON, Actor, Note, difference
+from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import audit, maintenance
@@ -29,36 +29,36 @@ class MaintenanceSwitch:
         if not 1 <= len(reason) <= LONGEST_REASON:
             raise InvalidInput("reason", f"must have 1 to {LONGEST_REASON} characters")
         async with self._database.transaction() as session:
-            await maintenance.lock(session)
-            before = await maintenance.status(session)
+            await maintenance.lock_maintenance(session)
+            before = await maintenance.read_maintenance(session)
             await maintenance.switch_on(session, reason, by=by)
-            after = await maintenance.status(session)
+            after = await maintenance.read_maintenance(session)
             assert after is not None  # noqa: S101 - just written
-            await note(session, "maintenance on", before, after, by)
+            await write_maintenance_note(session, "maintenance on", before, after, by)
         return after
 
     async def off(self, *, by: Actor = PYTHON) -> None:
         """Go on as usual. Off already, it stays off, and nothing is noted."""
         async with self._database.transaction() as session:
-            await maintenance.lock(session)
-            before = await maintenance.status(session)
+            await maintenance.lock_maintenance(session)
+            before = await maintenance.read_maintenance(session)
             if before is None:
                 return
             await maintenance.switch_off(session)
-            await note(session, "maintenance off", before, None, by)
+            await write_maintenance_note(session, "maintenance off", before, None, by)
         await clock.wake(self._database)
 
     async def status(self) -> Maintenance | None:
         """None: everything runs as usual."""
-        return await maintenance.status(self._database)
+        return await maintenance.read_maintenance(self._database)
 
 
-async def note(
+async def write_maintenance_note(
     session: Session,
     action: str,
     before: Maintenance | None,
     after: Maintenance | None,
     by: Actor,
 ) -> None:
-    sides = difference(*(asdict(side) if side else {} for side in (before, after)))
-    await audit.write(session, [Note(action, *sides)], by=by)
+    sides = find_differences(*(asdict(side) if side else {} for side in (before, after)))
+    await audit.write_audit(session, [NewAuditEntry(action, *sides)], by=by)

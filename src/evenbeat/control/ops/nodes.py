@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from evenbeat.control.jobs.unserved import unserved
+from evenbeat.control.jobs.unserved import unserved_warnings
 from evenbeat.core.errors import NotFound
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.ops.audit import PYTHON, Actor, Note
+from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import audit, nodes
@@ -22,11 +22,11 @@ class Nodes:
 
     async def all(self) -> list[StoredNode]:
         """Those that live, and the last that died."""
-        return await nodes.all_of_them(self._database, dead=LATELY_DEAD)
+        return await nodes.list_nodes(self._database, dead=LATELY_DEAD)
 
     async def warnings(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
         """Which of these jobs would wait for a node that nobody has started."""
-        return await unserved(self._database, definitions)
+        return await unserved_warnings(self._database, definitions)
 
     async def drain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
         """Let it finish what it runs, and give it nothing more: as before it is taken down."""
@@ -39,10 +39,10 @@ class Nodes:
     async def _switch(self, node_id: int, by: Actor, *, is_draining: bool) -> StoredNode:
         action = "drain" if is_draining else "undrain"
         async with self._database.transaction() as session:
-            if not await nodes.drain(session, node_id, is_draining=is_draining):
+            if not await nodes.drain_node(session, node_id, is_draining=is_draining):
                 raise NotFound(f"no living node {node_id}")
-            note = Note(action, {}, {"node": node_id, "is_draining": is_draining})
-            await audit.write(session, [note], by=by)
-            found = await nodes.all_of_them(session, dead=0)
+            note = NewAuditEntry(action, {}, {"node": node_id, "is_draining": is_draining})
+            await audit.write_audit(session, [note], by=by)
+            found = await nodes.list_nodes(session, dead=0)
         await clock.wake(self._database)
         return next(node for node in found if node.id == node_id)

@@ -6,15 +6,15 @@ from uuid import UUID
 
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.ops.statistics import (
-    EVERYTHING,
+    EVERY_JOB,
     RECENT_RUNS,
-    Day,
+    DayStatistics,
     Health,
+    JobStatistics,
     Overview,
-    Scope,
-    Statistics,
-    assess,
-    without_gaps,
+    StatisticsScope,
+    assess_health,
+    fill_missing_days,
 )
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
@@ -22,49 +22,51 @@ from evenbeat.store.jobs import jobs, listing
 from evenbeat.store.ops import nodes, statistics
 
 
-class Counts:
+class StatisticsQueries:
     """What the jobs and runs of one database come to: of the whole cluster, whoever asks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of_job(self, uid: UUID) -> Statistics:
-        job = await jobs.by_uid(self._database, uid)
-        total, unacknowledged = await statistics.dead_letters(self._database, Scope(job_id=job.id))
-        counted = await statistics.of_job(self._database, job.id)
+    async def of_job(self, uid: UUID) -> JobStatistics:
+        job = await jobs.find_job(self._database, uid)
+        total, unacknowledged = await statistics.count_dead_letters(
+            self._database, StatisticsScope(job_id=job.id)
+        )
+        counted = await statistics.read_job_statistics(self._database, job.id)
         return replace(counted, dead_letters=total, open_dead_letters=unacknowledged)
 
     async def health_of(self, job_id: int) -> Health:
         """Whether somebody should look after a job, by its newest runs."""
-        newest = await statistics.newest_endings(self._database, job_id, limit=RECENT_RUNS)
-        return assess(newest)
+        newest = await statistics.list_newest_endings(self._database, job_id, limit=RECENT_RUNS)
+        return assess_health(newest)
 
-    async def of_all(self, scope: Scope = EVERYTHING) -> Overview:
+    async def of_all(self, scope: StatisticsScope = EVERY_JOB) -> Overview:
         """Of everything, or of one kind or group."""
-        total, unacknowledged = await statistics.dead_letters(self._database, scope)
+        total, unacknowledged = await statistics.count_dead_letters(self._database, scope)
         return Overview(
-            jobs=await listing.status_counts(self._database, jobs_of(scope)),
-            runs=await statistics.runs(self._database, scope),
+            jobs=await listing.count_by_status(self._database, jobs_of(scope)),
+            runs=await statistics.read_run_counts(self._database, scope),
             dead_letters=total,
             open_dead_letters=unacknowledged,
-            live_nodes=await nodes.count_live(self._database),
-            last_seen_at=await nodes.last_seen_at(self._database),
+            live_nodes=await nodes.count_live_nodes(self._database),
+            last_seen_at=await nodes.find_last_seen(self._database),
             at=await clock.now(self._database),
         )
 
-    async def trend(self, count: int, scope: Scope = EVERYTHING) -> list[Day]:
+    async def trend(self, count: int, scope: StatisticsScope = EVERY_JOB) -> list[DayStatistics]:
         """What runs came to on each of the last days (UTC), today's last."""
         now = await clock.now(self._database)
-        found = await statistics.days(self._database, scope, count=count)
-        return without_gaps(found, now.astimezone(UTC).date(), count)
+        found = await statistics.list_days(self._database, scope, count=count)
+        return fill_missing_days(found, now.astimezone(UTC).date(), count)
 
-    async def trend_of_job(self, uid: UUID, count: int) -> list[Day]:
+    async def trend_of_job(self, uid: UUID, count: int) -> list[DayStatistics]:
         """The same of a recurring job: days of one-off jobs are counted by kind and group."""
-        job_id = await jobs.id_of(self._database, uid)
-        return await self.trend(count, Scope(job_id=job_id))
+        job_id = await jobs.find_job_id(self._database, uid)
+        return await self.trend(count, StatisticsScope(job_id=job_id))
 
 
-def jobs_of(scope: Scope) -> Filter:
+def jobs_of(scope: StatisticsScope) -> Filter:
     return Filter(
         kinds=None if scope.kind is None else frozenset([scope.kind]),
         groups=None if scope.group is None else frozenset([scope.group]),

@@ -40,7 +40,7 @@ def sign(settings: Settings, token: AccessToken) -> str:
         claims["aud"] = settings.jwt_audience
     if settings.jwt_issuer is not None:
         claims["iss"] = settings.jwt_issuer
-    return tokens.encode(claims, secret_of(settings), algorithm=ALGORITHM)
+    return tokens.encode(claims, find_signing_secret(settings), algorithm=ALGORITHM)
 
 
 def make_token(settings: Settings, *, name: str, role: Role, lifetime: timedelta) -> str:
@@ -48,13 +48,13 @@ def make_token(settings: Settings, *, name: str, role: Role, lifetime: timedelta
     return sign(settings, draft(name=name, role=role, lifetime=lifetime, issued_by=name))
 
 
-def secrets_of(settings: Settings) -> list[str]:
+def find_signing_secrets(settings: Settings) -> list[str]:
     """What a token may be signed with: the secret in force first, then the one before it."""
     previous = settings.jwt_secret_previous
-    return [secret_of(settings), *([previous.get_secret_value()] if previous else [])]
+    return [find_signing_secret(settings), *([previous.get_secret_value()] if previous else [])]
 
 
-def secret_of(settings: Settings) -> str:
+def find_signing_secret(settings: Settings) -> str:
     """The configured secret, or the one of the data directory, made when there is none."""
     if settings.jwt_secret is not None:
         return settings.jwt_secret.get_secret_value()

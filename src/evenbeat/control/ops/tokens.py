@@ -49,21 +49,21 @@ class Tokens:
         """A new token, on record before anybody has it. It is shown this once."""
         token = token_signing.draft(name=name, role=role, lifetime=lifetime, issued_by=issued_by)
         signed = token_signing.sign(self._settings, token)
-        await tokens.insert(self._database, token)
+        await tokens.insert_token(self._database, token)
         return token, signed
 
     async def get(self, token_id: UUID) -> AccessToken:
-        return await tokens.by_id(self._database, token_id)
+        return await tokens.find_token(self._database, token_id)
 
     async def page(self, *, limit: int = 50, offset: int = 0) -> TokenPage:
         return TokenPage(
-            await tokens.page(self._database, limit=limit, offset=offset),
-            await tokens.count(self._database),
+            await tokens.list_tokens(self._database, limit=limit, offset=offset),
+            await tokens.count_tokens(self._database),
         )
 
     async def revoke(self, token_id: UUID, *, revoked_by: str) -> AccessToken:
         """No good any more: at once in this process, within seconds in the others."""
-        await tokens.revoke(self._database, token_id, revoked_by)
+        await tokens.revoke_token(self._database, token_id, revoked_by)
         async with self._hearing:
             await self._hear()
         return await self.get(token_id)
@@ -85,5 +85,5 @@ class Tokens:
 
     async def _hear(self) -> None:
         asked_at = self._elapsed()
-        self._revoked = await tokens.revoked(self._database)
+        self._revoked = await tokens.find_revoked_ids(self._database)
         self._heard_at = asked_at

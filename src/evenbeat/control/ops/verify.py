@@ -11,10 +11,18 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.time.schedules.base.instants import RESOLUTION
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
-from evenbeat.store.ops.verify import GRACE, RULES, Account, Entry, Scope, Snapshot, snapshot
+from evenbeat.store.ops.verify import (
+    GRACE,
+    RULES,
+    BeatHistory,
+    BeatRecord,
+    CheckedCounts,
+    Snapshot,
+    open_snapshot,
+)
 
 NO_BEAT_IS_LOST = "no_beat_is_lost"
 THE_MAP_IS_TRUE = "the_map_has_every_job_where_it_beats"
@@ -35,10 +43,10 @@ class Breach:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerifyReport:
     """What was looked at, by which rules, and what was found."""
 
-    scope: Scope
+    scope: CheckedCounts
     breaches: tuple[Breach, ...]
 
     def of(self, rule: str) -> list[Breach]:
@@ -47,21 +55,21 @@ class Report:
 
 async def verify(database: Database, *, grace: timedelta = GRACE) -> list[Breach]:
     """Everything that breaks a rule, up to a hundred breaches of each. Nothing is written."""
-    return list((await examine(database, grace=grace)).breaches)
+    return list((await build_verify_report(database, grace=grace)).breaches)
 
 
-async def examine(database: Database, *, grace: timedelta = GRACE) -> Report:
+async def build_verify_report(database: Database, *, grace: timedelta = GRACE) -> VerifyReport:
     """Look at one moment of the database; the dead may have gone unnoticed for `grace`."""
-    async with snapshot(database, grace) as seen:
+    async with open_snapshot(database, grace) as seen:
         found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
-        lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await lost_beats(seen)]
-        wrong = [Breach(THE_MAP_IS_TRUE, detail) for detail in await misplaced(seen)]
-        return Report(await seen.scope(), (*found, *lost, *wrong))
+        lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await find_lost_beats(seen)]
+        wrong = [Breach(THE_MAP_IS_TRUE, detail) for detail in await find_misplaced_jobs(seen)]
+        return VerifyReport(await seen.scope(), (*found, *lost, *wrong))
 
 
-async def misplaced(seen: Snapshot) -> list[str]:
+async def find_misplaced_jobs(seen: Snapshot) -> list[str]:
     found: list[str] = []
-    async for job_id, counted, timetable in seen.mapped():
+    async for job_id, counted, timetable in seen.mapped_footprints():
         beats = replace(Footprint.of(timetable), cost_s=counted.cost_s)
         if beats != counted and len(found) < MOST_BREACHES:
             found.append(
@@ -71,16 +79,16 @@ async def misplaced(seen: Snapshot) -> list[str]:
     return found
 
 
-async def lost_beats(seen: Snapshot) -> list[str]:
+async def find_lost_beats(seen: Snapshot) -> list[str]:
     found: list[str] = []
-    async for account in seen.accounts():
-        found.extend(islice(audit(account), MOST_BREACHES - len(found)))
+    async for account in seen.beat_histories():
+        found.extend(islice(check_beats(account), MOST_BREACHES - len(found)))
         if len(found) >= MOST_BREACHES:
             break
     return found
 
 
-def audit(account: Account) -> Iterator[str]:
+def check_beats(account: BeatHistory) -> Iterator[str]:
     """Every beat up to the cursor is that of a run or inside exactly one row of missed beats.
 
     Rows of one beat follow each other; the first of the next beat, or a row of missed beats, is
@@ -101,7 +109,7 @@ def audit(account: Account) -> Iterator[str]:
 class Ledger:
     """The beats of one job as they are accounted for."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: BeatHistory) -> None:
         self._job_id = account.job_id
         self._timetable = endless(account.timetable)
         self._planned_at = account.planned_at
@@ -122,7 +130,7 @@ class Ledger:
             yield self._say(f"{what} is for {beat_at}, which is no beat")
         self.last_at, self.is_resumed = beat_at, False
 
-    def pass_over(self, entry: Entry) -> Iterator[str]:
+    def pass_over(self, entry: BeatRecord) -> Iterator[str]:
         """A row of missed beats accounts for all of them, both ends included."""
         first_at, until_at = entry.beat_at, entry.until_at
         if first_at is None or until_at is None:

@@ -9,11 +9,11 @@ from evenbeat.core.runs.run_export import EVERY_RUN, ExportedRun, RunFilter
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
 from evenbeat.store.runs import runs
-from evenbeat.store.runs.runs import ListedRun, StoredLine
+from evenbeat.store.runs.runs import ListedRun, StoredLogLine
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RunPage:
     """Some runs of a job, newest first, and how many there are in all."""
 
     runs: list[Run]
@@ -21,7 +21,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class NewestPage:
+class RecentRunPage:
     """Some runs, newest first; `older_than` asks for the next page, None is the last one."""
 
     runs: list[ListedRun]
@@ -42,22 +42,24 @@ class History:
         offset: int = 0,
         with_skipped: bool = True,
         with_returned: bool = True,
-    ) -> Page:
+    ) -> RunPage:
         """Of a deleted job too: its history stays. Beats that were not run are rows of it, and so
         are runs that were handed back or snoozed: `with_returned`."""
-        job_id = await jobs.id_of(self._database, uid)
+        job_id = await jobs.find_job_id(self._database, uid)
         kept = {"with_skipped": with_skipped, "with_returned": with_returned}
-        found = await runs.page(self._database, job_id, uid, limit=limit, offset=offset, **kept)
-        total = await runs.count(self._database, job_id, **kept)
-        return Page(found, total)
+        found = await runs.list_runs(
+            self._database, job_id, uid, limit=limit, offset=offset, **kept
+        )
+        total = await runs.count_runs(self._database, job_id, **kept)
+        return RunPage(found, total)
 
     def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:
         """Every run that is meant, the oldest first, as of one moment; as many as there are."""
-        return runs.export(self._database.url, self._database.clock, chosen)
+        return runs.export_runs(self._database.url, self._database.clock, chosen)
 
     async def get(self, run_id: int) -> Run:
         """One run, ended or in hand."""
-        return await runs.by_id(self._database, run_id)
+        return await runs.find_run(self._database, run_id)
 
     async def newest(
         self,
@@ -66,15 +68,15 @@ class History:
         states: Collection[RunState] | None = None,
         older_than: int | None = None,
         limit: int = 50,
-    ) -> NewestPage:
+    ) -> RecentRunPage:
         """Of all jobs, or of one, deleted or not."""
-        job_id = None if job is None else await jobs.id_of(self._database, job)
-        found = await runs.newest(
+        job_id = None if job is None else await jobs.find_job_id(self._database, job)
+        found = await runs.list_newest_runs(
             self._database, job_id=job_id, states=states, older_than=older_than, limit=limit + 1
         )
         shown = found[:limit]
-        return NewestPage(shown, shown[-1].run.id if len(found) > limit else None)
+        return RecentRunPage(shown, shown[-1].run.id if len(found) > limit else None)
 
-    async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLine]:
+    async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLogLine]:
         """What a run said, in its order; `after` is the last line that is known already."""
-        return await runs.lines(self._database, run_id, after=after, limit=limit)
+        return await runs.list_log_lines(self._database, run_id, after=after, limit=limit)

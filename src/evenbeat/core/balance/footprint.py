@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 
-from evenbeat.core.balance.model import UNKNOWN_COST_S, WEEK_S, Load, instant_of, seconds_of
-from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.balance.model import UNKNOWN_COST_S, WEEK_S, JobLoad, instant_of, seconds_of
+from evenbeat.core.time.schedules.base.instants import RESOLUTION
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.timetable import MAX_BEATS, Timetable
 
@@ -37,10 +37,10 @@ class Footprint:
         interval_s = timetable.schedule.interval // _SECOND
         return cls(interval_s, phase // _SECOND, cost_s, None if is_plain else bare)
 
-    def load(self, start_s: int, job: int = 0) -> Load:
+    def load(self, start_s: int, job: int = 0) -> JobLoad:
         """What it asks of the week from the start on."""
         timetable = self.timetable
-        plain = Load(job, self.interval_s, self.phase_s if self.interval_s else 0, self.cost_s)
+        plain = JobLoad(job, self.interval_s, self.phase_s if self.interval_s else 0, self.cost_s)
         if timetable is None:
             return plain
         wishes = replace(plain, prefers=timetable.prefers, is_fixed=not timetable.is_free)
@@ -49,14 +49,14 @@ class Footprint:
         return replace(
             wishes,
             phase_s=self.phase_s,
-            pinned_at=named_in_week(timetable, start_s),
+            pinned_at=find_named_seconds(timetable, start_s),
             within_s=(timetable.within or timedelta(0)) // _SECOND,
         )
 
 
 # Many jobs share a schedule, and finding the beats of a cron takes some 30 µs each.
 @lru_cache(maxsize=16_384)
-def named_in_week(timetable: Timetable, start_s: int) -> tuple[int, ...]:
+def find_named_seconds(timetable: Timetable, start_s: int) -> tuple[int, ...]:
     """The instants of a week that the schedule names, before any slack is used."""
     start, end = instant_of(start_s), instant_of(start_s + WEEK_S)
     beats = timetable.beats_between(start - RESOLUTION, end - RESOLUTION, MAX_BEATS)

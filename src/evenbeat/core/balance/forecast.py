@@ -5,18 +5,18 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from evenbeat.core.balance.bulk import place_all
-from evenbeat.core.balance.grid import Numbers
-from evenbeat.core.balance.model import MINUTE_S, SLOT_S, Load, Outlook
+from evenbeat.core.balance.bulk_placement import place_jobs
+from evenbeat.core.balance.model import MINUTE_S, SLOT_S, JobLoad, SlotForecast
+from evenbeat.core.balance.phase_grid import Numbers
 from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import InvalidInput
 
 _SLOT = timedelta(seconds=SLOT_S)
 
 
-def forecast(
-    ring: LoadRing, now: datetime, *, extra: Iterable[Load] = (), workers: int | None = None
-) -> tuple[Outlook, ...]:
+def forecast_slots(
+    ring: LoadRing, now: datetime, *, extra: Iterable[JobLoad] = (), workers: int | None = None
+) -> tuple[SlotForecast, ...]:
     """Load and expected concurrency per slot for seven days.
 
     Extra jobs are placed on a copy of the ring. With a number of workers, runs that find none free
@@ -27,12 +27,12 @@ def forecast(
     added = list(extra)
     if added:
         ring = ring.copy()
-        place_all(ring, [load for load in added if load.phase_s is None], now)
+        place_jobs(ring, [load for load in added if load.phase_s is None], now)
         ring.add_all(load for load in added if load.phase_s is not None)
     busy = (ring.busy / MINUTE_S).reshape(-1, SLOT_S // MINUTE_S)
     waiting = np.zeros(len(busy)) if workers is None else _waiting(ring, workers)
     return tuple(
-        Outlook(
+        SlotForecast(
             starts_at=ring.start_at + i * _SLOT,
             runs=int(ring.slot[i]),
             concurrency=float(busy[i].mean()),

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.instants import EPOCH, as_utc
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.base.instants import EPOCH, as_utc
+from evenbeat.core.time.schedules.base.window import Window
 
 MINUTE_S = 60
 SLOT_S = 900
@@ -44,7 +44,7 @@ def slot_of(instant: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class JobLoad:
     """What one job asks of the coming week.
 
     Either an interval with its phase (beats at epoch + phase + k·interval; no phase means it is
@@ -93,7 +93,7 @@ class Placement:
     first_at: datetime
 
 
-class Reason(StrEnum):
+class SkipReason(StrEnum):
     """Why a job stays where it is."""
 
     PINNED = "pinned"
@@ -104,7 +104,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class MoveGuard:
     """What keeps jobs from being moved about: by default as short as people tolerate.
 
     A beat within the protection window stays where it is. A job whose phase changed within the
@@ -121,7 +121,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MoveBudget:
     """How much a rebalance may do.
 
     Slots may stand above the even level by the tolerance; minutes above the even minute by theirs,
@@ -140,10 +140,10 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RebalanceCandidate:
     """A job as a rebalance sees it: its load, and what may keep it where it is."""
 
-    load: Load
+    load: JobLoad
     next_beat_at: datetime | None = None
     last_placed_at: datetime | None = None
     is_running: bool = False
@@ -167,11 +167,11 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedJob:
     """A job that stays, and why."""
 
     job: int
-    reason: Reason
+    reason: SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,11 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RebalancePlan:
     """What a rebalance would do, and does: preview and apply are this one value."""
 
     moves: tuple[Move, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedJob, ...]
     before: Score
     after: Score
     attainable_score: float
@@ -197,7 +197,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class HourLoad:
     """One of the next 24 hours: how many jobs run in it, and how often."""
 
     hour: int
@@ -210,7 +210,7 @@ class Hour:
 class Distribution:
     """The operator's view of the next 24 hours."""
 
-    hours: tuple[Hour, ...]
+    hours: tuple[HourLoad, ...]
     peak_hour: int
     peak_count: int
     total_jobs: int
@@ -218,7 +218,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class SlotForecast:
     """What a slot of the coming week will see; waiting is nought while there are workers enough."""
 
     starts_at: datetime

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from evenbeat.core.balance.model import Candidate, Distribution, Load, Move
+from evenbeat.core.balance.model import Distribution, JobLoad, Move, RebalanceCandidate
 from evenbeat.core.balance.ring import LoadRing
-from evenbeat.core.balance.score import distribution
+from evenbeat.core.balance.score import measure_distribution
 
 
-def project(
-    candidates: Sequence[Candidate], moves: Iterable[Move], now: datetime
+def project_moves(
+    candidates: Sequence[RebalanceCandidate], moves: Iterable[Move], now: datetime
 ) -> tuple[Distribution, Distribution]:
     """The next 24 hours as they are, and as they would be with these moves in force."""
     phases = {move.job: move.new_phase_s for move in moves}
@@ -19,7 +19,7 @@ def project(
     return _distribution(loads, now), _distribution(moved, now)
 
 
-def _distribution(loads: Iterable[Load], now: datetime) -> Distribution:
+def _distribution(loads: Iterable[JobLoad], now: datetime) -> Distribution:
     ring = LoadRing(now)
     ring.add_all(loads)
-    return distribution(ring)
+    return measure_distribution(ring)

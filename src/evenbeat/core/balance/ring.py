@@ -15,8 +15,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.balance.grid import drifts, minutes_of
-from evenbeat.core.balance.mask import Mask, open_minutes, opening_seconds
 from evenbeat.core.balance.model import (
     HOUR_S,
     MINUTE_S,
@@ -24,12 +22,14 @@ from evenbeat.core.balance.model import (
     WEEK_MINUTES,
     WEEK_S,
     WEEK_SLOTS,
-    Load,
+    JobLoad,
     instant_of,
     seconds_of,
 )
+from evenbeat.core.balance.phase_grid import build_minute_grid, is_drifting
+from evenbeat.core.balance.window_mask import Mask, open_minutes, opening_seconds
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.base.window import Window
 
 Counts = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ _FAR_WEEKS = 524
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class IntervalArrays:
     """Interval jobs without windows, as columns: what `group by` gives for a million jobs."""
 
     interval_s: Counts
@@ -47,7 +47,7 @@ class Rows:
     count: Counts
 
     @classmethod
-    def of(cls, loads: Sequence[Load]) -> Self:
+    def of(cls, loads: Sequence[JobLoad]) -> Self:
         columns = np.array(
             [(load.interval_s, _placed(load), load.cost_s, 1) for load in loads], np.int64
         ).reshape(-1, 4)
@@ -94,21 +94,21 @@ class LoadRing:
 
     # --- one job --------------------------------------------------------------------------------
 
-    def add(self, load: Load) -> None:
+    def add(self, load: JobLoad) -> None:
         self._apply(load, 1)
 
-    def remove(self, load: Load) -> None:
+    def remove(self, load: JobLoad) -> None:
         self._apply(load, -1)
 
-    def _apply(self, load: Load, sign: int) -> None:
+    def _apply(self, load: JobLoad, sign: int) -> None:
         starts = self.starts_of(load)
         for bins in (self.second, self.minute, self.slot):
             self._apply_starts(bins, load, starts, sign)
         self._apply_job(load, starts, sign)
         self._apply_busy(starts, load.cost_s, sign)
         self.job_count += sign
-        if load.window is None and drifts(load.interval_s):
-            block = minutes_of(load.interval_s).block_of(self.offset_of(load))
+        if load.window is None and is_drifting(load.interval_s):
+            block = build_minute_grid(load.interval_s).block_of(self.offset_of(load))
             self._apply_drifting(load.interval_s, {block: sign})
         if load.is_pinned or load.is_fixed:
             self._apply_starts(self.pinned, load, starts, sign)
@@ -121,7 +121,7 @@ class LoadRing:
             self.far[self.offset_of(load) // WEEK_S] += sign
 
     def _apply_starts(
-        self, bins: Counts | NDArray[np.int32], load: Load, starts: Counts, sign: int
+        self, bins: Counts | NDArray[np.int32], load: JobLoad, starts: Counts, sign: int
     ) -> None:
         bin_s = WEEK_S // len(bins)
         is_even = not load.is_pinned and load.window is None and load.interval_s % bin_s == 0
@@ -131,7 +131,7 @@ class LoadRing:
         else:
             np.add.at(bins, starts // bin_s, sign)
 
-    def _apply_job(self, load: Load, starts: Counts, sign: int) -> None:
+    def _apply_job(self, load: JobLoad, starts: Counts, sign: int) -> None:
         if load.is_pinned or load.window is not None:
             np.add.at(self.jobs, np.unique(starts // HOUR_S), sign)
         elif load.interval_s < HOUR_S:
@@ -161,15 +161,15 @@ class LoadRing:
     def least_drifting(self, interval_s: int) -> Mask:
         """Which minutes of a drifting interval have fewest jobs of the same."""
         own = self.drifting[interval_s]
-        counts = np.zeros(len(minutes_of(interval_s).starts), np.int64)
+        counts = np.zeros(len(build_minute_grid(interval_s).starts), np.int64)
         counts[list(own)] = list(own.values())
         return counts == counts.min()
 
-    def offset_of(self, load: Load) -> int:
+    def offset_of(self, load: JobLoad) -> int:
         """How long after the start of the ring the job beats first."""
         return (_placed(load) - self.start_s) % load.interval_s
 
-    def starts_of(self, load: Load) -> Counts:
+    def starts_of(self, load: JobLoad) -> Counts:
         """When the job starts, in seconds of the ring: its footprint."""
         if load.is_pinned:
             starts = np.array(load.pinned_at, np.int64) + (load.phase_s or 0) - self.start_s
@@ -194,16 +194,16 @@ class LoadRing:
 
     # --- many jobs ------------------------------------------------------------------------------
 
-    def add_all(self, loads: Iterable[Load]) -> None:
-        plain: list[Load] = []
+    def add_all(self, loads: Iterable[JobLoad]) -> None:
+        plain: list[JobLoad] = []
         for load in loads:
             if load.is_pinned or load.is_fixed or load.window is not None:
                 self.add(load)
             else:
                 plain.append(load)
-        self.add_rows(Rows.of(plain))
+        self.add_intervals(IntervalArrays.of(plain))
 
-    def add_rows(self, rows: Rows) -> None:
+    def add_intervals(self, rows: IntervalArrays) -> None:
         """Add as many jobs as there are, in the time that their distinct intervals take."""
         starts = np.zeros(WEEK_S, np.int64)
         ends = np.zeros(2 * WEEK_S, np.int64)
@@ -219,8 +219,10 @@ class LoadRing:
             self.rhythms[int(interval), None] += total
             if interval > WEEK_S:
                 np.add.at(self.far, offset // WEEK_S, count)
-            if drifts(int(interval)):
-                blocks = np.bincount(minutes_of(int(interval)).blocks_of(offset), weights=count)
+            if is_drifting(int(interval)):
+                blocks = np.bincount(
+                    build_minute_grid(int(interval)).blocks_of(offset), weights=count
+                )
                 begun = np.flatnonzero(blocks)
                 more = dict(zip(begun.tolist(), blocks[begun].astype(int).tolist(), strict=True))
                 self._apply_drifting(int(interval), more)
@@ -232,7 +234,7 @@ class LoadRing:
         self.job_count += int(rows.count.sum())
 
 
-def _placed(load: Load) -> int:
+def _placed(load: JobLoad) -> int:
     if load.phase_s is None:
         raise InvalidInput("phase_s", f"job {load.job} has not been placed yet; place it first")
     return load.phase_s

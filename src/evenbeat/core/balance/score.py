@@ -4,17 +4,17 @@ from datetime import timedelta
 
 import numpy as np
 
-from evenbeat.core.balance.grid import Numbers
-from evenbeat.core.balance.level import bound, forced, water_level
+from evenbeat.core.balance.ideal_load import count_unavoidable_runs, spread_window_load, water_level
 from evenbeat.core.balance.model import (
     DAY_S,
     MINUTE_S,
     SLOT_S,
     Distribution,
-    Hour,
-    Plan,
+    HourLoad,
+    RebalancePlan,
     Score,
 )
+from evenbeat.core.balance.phase_grid import Numbers
 from evenbeat.core.balance.ring import LoadRing
 
 WORTH_TELLING = 0.02
@@ -23,7 +23,7 @@ WORTH_TELLING = 0.02
 _HOUR = timedelta(hours=1)
 
 
-def measure(ring: LoadRing, horizon_s: int = DAY_S) -> Score:
+def measure_score(ring: LoadRing, horizon_s: int = DAY_S) -> Score:
     """How even the load is from the start of the ring to the horizon."""
     slots, minutes = horizon_s // SLOT_S, horizon_s // MINUTE_S
     slot, minute = ring.slot[:slots].astype(float), ring.minute[:minutes].astype(float)
@@ -41,13 +41,13 @@ def measure(ring: LoadRing, horizon_s: int = DAY_S) -> Score:
 
 def evenness(load: Numbers, fixed: Numbers, together: Numbers) -> float:
     """1 when no run would have to change its bin, 0 when as many would as if all began together."""
-    worst = misplaced(together, fixed)
+    worst = count_misplaced_runs(together, fixed)
     if worst <= 0:
         return 1.0
-    return max(0.0, 1.0 - misplaced(load, fixed) / worst)
+    return max(0.0, 1.0 - count_misplaced_runs(load, fixed) / worst)
 
 
-def misplaced(load: Numbers, fixed: Numbers) -> float:
+def count_misplaced_runs(load: Numbers, fixed: Numbers) -> float:
     """How many runs would have to change their bin to make the load even over what is fixed."""
     level = _level(load, fixed)
     above = load - np.maximum(fixed, np.ceil(level - 1e-9))
@@ -55,18 +55,18 @@ def misplaced(load: Numbers, fixed: Numbers) -> float:
     return float(max(above.clip(0).sum(), below.clip(0).sum()))
 
 
-def distribution(ring: LoadRing) -> Distribution:
+def measure_distribution(ring: LoadRing) -> Distribution:
     """The next 24 hours, from the start of the ring on."""
     runs = ring.slot[: DAY_S // SLOT_S].reshape(24, -1).sum(1)
     hours = tuple(
-        Hour(i, ring.start_at + i * _HOUR, int(ring.jobs[i]), int(runs[i])) for i in range(24)
+        HourLoad(i, ring.start_at + i * _HOUR, int(ring.jobs[i]), int(runs[i])) for i in range(24)
     )
     # The earliest of equals.
     peak = int(np.argmax(runs))
-    return Distribution(hours, peak, int(ring.jobs[peak]), ring.job_count, measure(ring))
+    return Distribution(hours, peak, int(ring.jobs[peak]), ring.job_count, measure_score(ring))
 
 
-def suggest(plan: Plan, job_count: int) -> str | None:
+def suggest_rebalance(plan: RebalancePlan, job_count: int) -> str | None:
     """A sentence for the operator, if there is anything to gain."""
     before, after = plan.before, plan.after
     if not plan.moves or after.score - before.score < WORTH_TELLING:
@@ -84,7 +84,7 @@ def _level(load: Numbers, fixed: Numbers) -> float:
 
 def _fixed(ring: LoadRing, bin_s: int) -> Numbers:
     pinned = ring.pinned if bin_s == SLOT_S else ring.pinned_minute
-    return pinned + forced(ring, bin_s) + bound(ring, bin_s)
+    return pinned + count_unavoidable_runs(ring, bin_s) + spread_window_load(ring, bin_s)
 
 
 def _together(ring: LoadRing, bin_s: int, horizon_s: int) -> Numbers:

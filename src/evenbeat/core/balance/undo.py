@@ -4,31 +4,38 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from evenbeat.core.balance.model import Candidate, Guard, Move, Reason, Skipped, seconds_of
-from evenbeat.core.balance.rebalance import move_to
+from evenbeat.core.balance.model import (
+    Move,
+    MoveGuard,
+    RebalanceCandidate,
+    SkippedJob,
+    SkipReason,
+    seconds_of,
+)
+from evenbeat.core.balance.rebalance import build_move
 
-_GUARD = Guard()
+_GUARD = MoveGuard()
 
 
-def take_back(
-    moves: Iterable[Move], jobs: Mapping[int, Candidate], now: datetime
-) -> tuple[tuple[Move, ...], tuple[Skipped, ...]]:
+def undo_moves(
+    moves: Iterable[Move], jobs: Mapping[int, RebalanceCandidate], now: datetime
+) -> tuple[tuple[Move, ...], tuple[SkippedJob, ...]]:
     """The moves back, and the jobs that have gone elsewhere since.
 
     No cooldown holds anybody: it would make every rebalance final for an hour.
     """
     back: list[Move] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedJob] = []
     for move in moves:
         job = jobs.get(move.job)
         if job is None or job.load.phase_s != move.new_phase_s:
-            skipped.append(Skipped(move.job, Reason.CHANGED))
+            skipped.append(SkippedJob(move.job, SkipReason.CHANGED))
         else:
-            back.append(_called_off(move, now) or _returned(job, move, now))
+            back.append(_cancel_move(move, now) or _reverse_move(job, move, now))
     return tuple(back), tuple(skipped)
 
 
-def _called_off(move: Move, now: datetime) -> Move | None:
+def _cancel_move(move: Move, now: datetime) -> Move | None:
     """The way back of a move that has not begun: the job goes on as if there had been none."""
     if min(move.old_next_at, move.new_next_at) <= now:
         return None
@@ -42,6 +49,6 @@ def _called_off(move: Move, now: datetime) -> Move | None:
     )
 
 
-def _returned(job: Candidate, move: Move, now: datetime) -> Move:
+def _reverse_move(job: RebalanceCandidate, move: Move, now: datetime) -> Move:
     limit_s = seconds_of(now) + _GUARD.protection // timedelta(seconds=1)
-    return move_to(job, replace(job.load, phase_s=move.old_phase_s), now, limit_s)
+    return build_move(job, replace(job.load, phase_s=move.old_phase_s), now, limit_s)

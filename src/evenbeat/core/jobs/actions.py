@@ -7,16 +7,16 @@ from functools import partial
 
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.jobs import lifecycle, planning
-from evenbeat.core.jobs.catchup import Missed, missed_between
+from evenbeat.core.jobs.catchup import MissedBeats, find_missed_beats
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Cause, Definition, Pulse, State
 
-ASIDE = (State.PAUSED, State.DISABLED)
-EDITED = "the schedule was edited before they were run"
+SUSPENDED_STATES = (State.PAUSED, State.DISABLED)
+EDITED_REASON = "the schedule was edited before they were run"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """What is stored of a job after an action.
 
     `is_replanned`: a run in hand must not write the cursor that follows from the old plan.
@@ -26,30 +26,32 @@ class Change:
     pulse: Pulse
     definition: Definition | None = None
     is_replanned: bool = False
-    missed: Missed | None = None
+    missed: MissedBeats | None = None
 
 
-def allowed(pulse: Pulse) -> tuple[str, ...]:
+def find_allowed_actions(pulse: Pulse) -> tuple[str, ...]:
     """What people may do to the job now."""
     return lifecycle.allowed_actions(pulse.state, has_next=pulse.has_next, heading=pulse.heading)
 
 
-def check(action: Action, pulse: Pulse) -> None:
+def check_action(action: Action, pulse: Pulse) -> None:
     """Raise IllegalTransition unless the table allows it."""
-    lifecycle.check(action, pulse.state, has_next=pulse.has_next, heading=pulse.heading)
+    lifecycle.check_transition(action, pulse.state, has_next=pulse.has_next, heading=pulse.heading)
 
 
-def perform(action: Action, pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def perform_action(
+    action: Action, pulse: Pulse, definition: Definition | None, now: datetime
+) -> JobChange:
     """What an action that needs no more than its name makes of a pulse.
 
     `definition` is None where this version cannot read it: such a job can be put aside, ended
     and mended, but nothing can be planned for it.
     """
-    check(action, pulse)
+    check_action(action, pulse)
     return _ACTS[action](pulse, definition, now)
 
 
-def edit(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) -> Change:
+def edit_job(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) -> JobChange:
     """The job with another definition: no beat is lost by that, and none is run twice.
 
     An unchanged timetable keeps its phase and its cursor. By a changed one, a beat that is in
@@ -57,33 +59,33 @@ def edit(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) ->
     timetable. Only the one beat of a one-off job is moved, since it has no other. What is over is
     not brought back.
     """
-    check(Action.EDIT, pulse)
+    check_action(Action.EDIT, pulse)
     if was is not None:
-        to = replace(to, timetable=planning.keep_rhythm(to.timetable, was.timetable, now))
+        to = replace(to, timetable=planning.keep_phase(to.timetable, was.timetable, now))
     if pulse.state is State.BLOCKED:
         # Whether there is room is for its new group to say.
         pulse = replace(pulse, state=pulse.resting or State.SCHEDULED)
     if was is not None and to.timetable == was.timetable:
-        return Change(pulse, to)
+        return JobChange(pulse, to)
     to = replace(to, timetable=to.timetable.planned_at(now))
-    if is_over(pulse):
-        return Change(pulse, to)
-    return Change(
-        _replanned(pulse, was, to, now),
+    if is_finished(pulse):
+        return JobChange(pulse, to)
+    return JobChange(
+        _replan_pulse(pulse, was, to, now),
         to,
         is_replanned=True,
-        missed=_passed_over(pulse, was, now),
+        missed=_find_missed_beats(pulse, was, now),
     )
 
 
-def is_over(pulse: Pulse) -> bool:
+def is_finished(pulse: Pulse) -> bool:
     """Nothing is in hand, and nothing is to come by itself."""
     if pulse.state is State.RUNNING:
         return False
     return pulse.state in (State.COMPLETED, State.CANCELLED) or not pulse.has_next
 
 
-def _replanned(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) -> Pulse:
+def _replan_pulse(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) -> Pulse:
     in_hand = is_beat_in_hand(pulse)
     was_one_off = was is not None and not was.timetable.schedule.is_recurring
     if was_one_off and not to.timetable.schedule.is_recurring and not in_hand:
@@ -91,7 +93,7 @@ def _replanned(pulse: Pulse, was: Definition | None, to: Definition, now: dateti
     elif is_owed(pulse, now) and not in_hand and pulse.retry_at is None:
         pulse = replace(pulse, retry_at=pulse.next_beat_at, beat_at=pulse.next_beat_at, attempt=0)
     is_begun = in_hand or pulse.retry_at is not None
-    next_beat_at = planning.replan(
+    next_beat_at = planning.find_beat_after_edit(
         to.timetable,
         now,
         runs_so_far=pulse.runs_so_far + is_begun,
@@ -100,7 +102,7 @@ def _replanned(pulse: Pulse, was: Definition | None, to: Definition, now: dateti
     if next_beat_at is None and not is_begun and pulse.state is not State.RUNNING:
         raise InvalidInput("schedule", "has no beat left: nothing would ever run")
     pulse = replace(pulse, next_beat_at=next_beat_at)
-    if pulse.resting in ASIDE or pulse.state is State.FAILED:
+    if pulse.resting in SUSPENDED_STATES or pulse.state is State.FAILED:
         return pulse
     waiting = planning.initial_state(to)
     if pulse.state is State.RUNNING:
@@ -108,7 +110,7 @@ def _replanned(pulse: Pulse, was: Definition | None, to: Definition, now: dateti
     return at_rest(pulse, waiting if pulse.retry_at is None else State.SCHEDULED)
 
 
-def _passed_over(pulse: Pulse, was: Definition | None, now: datetime) -> Missed | None:
+def _find_missed_beats(pulse: Pulse, was: Definition | None, now: datetime) -> MissedBeats | None:
     """The beats of the old timetable between one that is owed and now.
 
     Of a run in hand, its own end tells them.
@@ -116,7 +118,7 @@ def _passed_over(pulse: Pulse, was: Definition | None, now: datetime) -> Missed 
     cursor = pulse.next_beat_at
     if was is None or cursor is None or not is_owed(pulse, now) or pulse.state is State.RUNNING:
         return None
-    return missed_between(was.timetable, cursor, now, EDITED)
+    return find_missed_beats(was.timetable, cursor, now, EDITED_REASON)
 
 
 def is_beat_in_hand(pulse: Pulse) -> bool:
@@ -126,38 +128,38 @@ def is_beat_in_hand(pulse: Pulse) -> bool:
 def is_owed(pulse: Pulse, now: datetime) -> bool:
     """Whether its beat is overdue. The beats of a pause are not."""
     cursor = pulse.next_beat_at
-    return cursor is not None and cursor <= now and pulse.resting not in ASIDE
+    return cursor is not None and cursor <= now and pulse.resting not in SUSPENDED_STATES
 
 
 def at_rest(pulse: Pulse, state: State) -> Pulse:
     return replace(pulse, state=state, resting=state)
 
 
-def _run(pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _run(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     del definition
-    if pulse.retry_at is not None and pulse.resting not in ASIDE:
+    if pulse.retry_at is not None and pulse.resting not in SUSPENDED_STATES:
         # The beat that is being tried comes forward, instead of a run beside it.
-        return Change(replace(pulse, retry_at=min(pulse.retry_at, now)))
+        return JobChange(replace(pulse, retry_at=min(pulse.retry_at, now)))
     manual_at = min(pulse.manual_at or now, now)
-    return Change(replace(pulse, manual_at=manual_at, manual_attempt=0))
+    return JobChange(replace(pulse, manual_at=manual_at, manual_attempt=0))
 
 
-def _put_aside(state: State, pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _suspend(state: State, pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     del definition, now
     if pulse.state is State.RUNNING:
-        return Change(replace(pulse, wanted=state))
+        return JobChange(replace(pulse, wanted=state))
     # A run by hand that waits does not run either. Where nothing else is to come, it is still
     # owed once the job takes part again.
     next_beat_at = pulse.next_beat_at if pulse.has_next else pulse.manual_at
-    return Change(replace(at_rest(pulse, state), next_beat_at=next_beat_at, manual_at=None))
+    return JobChange(replace(at_rest(pulse, state), next_beat_at=next_beat_at, manual_at=None))
 
 
-def _take_up(pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _resume(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     pulse = replace(pulse, wanted=None)
-    if pulse.resting not in ASIDE:
-        return Change(pulse)
-    definition = _readable(definition)
-    next_beat_at = planning.resume(
+    if pulse.resting not in SUSPENDED_STATES:
+        return JobChange(pulse)
+    definition = _require_definition(definition)
+    next_beat_at = planning.find_beat_after_pause(
         pulse.next_beat_at, definition.timetable, now, runs_so_far=pulse.runs_so_far
     )
     is_replanned = next_beat_at != pulse.next_beat_at
@@ -167,48 +169,48 @@ def _take_up(pulse: Pulse, definition: Definition | None, now: datetime) -> Chan
         resting = State.FAILED if pulse.failure_streak else State.COMPLETED
     is_away = pulse.state in (State.RUNNING, State.BLOCKED)
     pulse = replace(pulse, resting=resting) if is_away else at_rest(pulse, resting)
-    return Change(pulse, is_replanned=is_replanned)
+    return JobChange(pulse, is_replanned=is_replanned)
 
 
-def _retry(pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _retry(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     pulse = replace(pulse, manual_at=now, manual_attempt=0)
-    return Change(at_rest(pulse, planning.initial_state(_readable(definition))))
+    return JobChange(at_rest(pulse, planning.initial_state(_require_definition(definition))))
 
 
-def _cancel(pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _cancel(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     del definition, now
     # Planned anew: with nothing. A retry by hand begins another plan.
     if pulse.state is State.RUNNING:
-        return Change(replace(pulse, wanted=State.CANCELLED), is_replanned=True)
-    return Change(_emptied(at_rest(pulse, State.CANCELLED)), is_replanned=True)
+        return JobChange(replace(pulse, wanted=State.CANCELLED), is_replanned=True)
+    return JobChange(_clear_due_times(at_rest(pulse, State.CANCELLED)), is_replanned=True)
 
 
-def _delete(pulse: Pulse, definition: Definition | None, now: datetime) -> Change:
+def _delete(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     if pulse.state in (State.COMPLETED, State.FAILED):
         # Its history says how it ended.
-        return Change(_emptied(pulse))
+        return JobChange(_clear_due_times(pulse))
     return _cancel(pulse, definition, now)
 
 
-def _emptied(pulse: Pulse) -> Pulse:
+def _clear_due_times(pulse: Pulse) -> Pulse:
     """Nothing is left that could bring the job back by itself."""
     return replace(pulse, next_beat_at=None, retry_at=None, manual_at=None)
 
 
-def _readable(definition: Definition | None) -> Definition:
+def _require_definition(definition: Definition | None) -> Definition:
     if definition is None:
         raise Conflict("the definition of the job cannot be read: edit it first")
     return definition
 
 
-_Act = Callable[[Pulse, Definition | None, datetime], Change]
+_Act = Callable[[Pulse, Definition | None, datetime], JobChange]
 _ACTS: Mapping[Action, _Act] = {
     Action.RUN: _run,
-    Action.PAUSE: partial(_put_aside, State.PAUSED),
-    Action.RESUME: _take_up,
+    Action.PAUSE: partial(_suspend, State.PAUSED),
+    Action.RESUME: _resume,
     Action.RETRY: _retry,
     Action.CANCEL: _cancel,
-    Action.ENABLE: _take_up,
-    Action.DISABLE: partial(_put_aside, State.DISABLED),
+    Action.ENABLE: _resume,
+    Action.DISABLE: partial(_suspend, State.DISABLED),
     Action.DELETE: _delete,
 }

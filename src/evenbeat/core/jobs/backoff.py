@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 from evenbeat.core.errors import FieldError, InvalidInput
 
 # No wait is longer. It also stands for "no cap" where the cap is left to us.
-LONGEST = timedelta(days=10)
+LONGEST_BACKOFF = timedelta(days=10)
 MOST_ATTEMPTS = 1000
 
 _ZERO = timedelta(0)
@@ -31,7 +31,7 @@ class Backoff(ABC):
     jitter: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        _refuse(_faults(self))
+        _raise_faults(_faults(self))
 
     @abstractmethod
     def _wait(self, attempt: int) -> timedelta: ...
@@ -61,8 +61,8 @@ class Backoff(ABC):
         kind = given.pop("kind", Exponential.kind)
         if not isinstance(kind, str) or kind not in KINDS:
             raise InvalidInput(f"{path}.kind", f"must be one of {', '.join(KINDS)}")
-        made, faults = _read(KINDS[kind], given)
-        _refuse(faults, f"{path}.")
+        made, faults = _read_fields(KINDS[kind], given)
+        _raise_faults(faults, f"{path}.")
         return KINDS[kind](**made)
 
 
@@ -136,12 +136,12 @@ class RetryRule:
             faults.append(FieldError("error", "must name an error type or an error class"))
         if most is not None and (type(most) is not int or not 1 <= most <= MOST_ATTEMPTS):
             faults.append(FieldError("max_attempts", f"must be from 1 to {MOST_ATTEMPTS}"))
-        _refuse(faults, f"{path}.")
+        _raise_faults(faults, f"{path}.")
         wait = None if backoff is None else Backoff.from_object(backoff, f"{path}.backoff")
         return RetryRule(cast("str", error), wait, most)
 
 
-def rule_for(rules: Iterable[RetryRule], *names: str | None) -> RetryRule | None:
+def find_retry_rule(rules: Iterable[RetryRule], *names: str | None) -> RetryRule | None:
     """The first rule for any of these names; an earlier name goes before an earlier rule."""
     by_error = {rule.error: rule for rule in reversed(list(rules))}
     return next((by_error[name] for name in names if name in by_error), None)
@@ -159,21 +159,23 @@ def _seconds(wait: timedelta) -> float:
 
 def _faults(backoff: Backoff) -> list[FieldError]:
     faults = [
-        FieldError(each.name, f"must be from 0 seconds to {LONGEST.days} days")
+        FieldError(each.name, f"must be from 0 seconds to {LONGEST_BACKOFF.days} days")
         for each in fields(backoff)
-        if each.name != "jitter" and not _ZERO <= getattr(backoff, each.name) <= LONGEST
+        if each.name != "jitter" and not _ZERO <= getattr(backoff, each.name) <= LONGEST_BACKOFF
     ]
     if not 0 <= backoff.jitter <= 1:
         faults.append(FieldError("jitter", "must be from 0 to 1"))
     return faults
 
 
-def _read(kind: type[Backoff], given: dict[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
+def _read_fields(
+    kind: type[Backoff], given: dict[str, Any]
+) -> tuple[dict[str, Any], list[FieldError]]:
     made: dict[str, Any] = {}
     faults: list[FieldError] = []
     known = [each.name for each in fields(kind)]
     for name, value in given.items():
-        most = 1 if name == "jitter" else LONGEST.total_seconds()
+        most = 1 if name == "jitter" else LONGEST_BACKOFF.total_seconds()
         if name not in known:
             faults.append(FieldError(name, f"is not known here; known: {', '.join(known)}"))
         elif type(value) not in (int, float) or not 0 <= value <= most:
@@ -190,7 +192,7 @@ def _mapping(value: Any, path: str) -> dict[str, Any]:
     return {str(key): each for key, each in cast("dict[object, Any]", value).items()}
 
 
-def _refuse(faults: list[FieldError], prefix: str = "") -> None:
+def _raise_faults(faults: list[FieldError], prefix: str = "") -> None:
     if faults:
         first, *more = (FieldError(prefix + each.field, each.message) for each in faults)
         raise InvalidInput(first.field, first.message, more=more)

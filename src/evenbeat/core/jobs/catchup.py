@@ -18,7 +18,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedBeats:
     """Beats that will not be run, from the first to the last, both included."""
 
     count: int
@@ -27,31 +27,31 @@ class Missed:
     reason: str
 
 
-def move_on(
+def find_next_beat(
     claimed: Claimed, run_state: RunState, now: datetime
-) -> tuple[datetime | None, Missed | None]:
+) -> tuple[datetime | None, MissedBeats | None]:
     """The next beat of a recurring job whose beat is settled, and the beats passed over."""
     timetable = claimed.definition.timetable
     if claimed.run.cause is MANUAL:
         return timetable.next_after(now, claimed.runs_so_far), None
     runs = claimed.runs_so_far + (run_state is not SKIPPED)
-    after = _behind(claimed)
+    after = _settled_until(claimed)
     following = timetable.next_after(after, runs)
     if following is None or following > now:
         return following, None
-    floor = _floor(claimed, run_state, after, now)
+    floor = _skip_until(claimed, run_state, after, now)
     if following > floor:
         return following, None
     reason = _reason(claimed, run_state, following)
-    missed = missed_between(timetable, after, floor, reason)
+    missed = find_missed_beats(timetable, after, floor, reason)
     return timetable.next_after(floor, runs), missed
 
 
-def missed_between(
+def find_missed_beats(
     timetable: Timetable, after: datetime, until: datetime, reason: str
-) -> Missed | None:
+) -> MissedBeats | None:
     """The beats in (after, until] as one row."""
-    timetable = _endless(timetable)
+    timetable = _without_max_runs(timetable)
     first_at, until_at = timetable.next_after(after), timetable.latest_between(after, until)
     if first_at is None or until_at is None:
         return None
@@ -59,10 +59,10 @@ def missed_between(
     if not beats.is_exact:
         beats = timetable.beats_between(after, until, MOST_COUNTED)
     suffix = "" if beats.is_exact else f"; there are more than the {beats.total} counted"
-    return Missed(beats.total, first_at, until_at, reason + suffix)
+    return MissedBeats(beats.total, first_at, until_at, reason + suffix)
 
 
-def _behind(claimed: Claimed) -> datetime:
+def _settled_until(claimed: Claimed) -> datetime:
     """The instant up to which every beat is accounted for once this one is settled."""
     cursor = claimed.next_beat_at
     beat_at = claimed.run.beat_at or cursor or claimed.run.started_at
@@ -70,7 +70,7 @@ def _behind(claimed: Claimed) -> datetime:
     return beat_at if cursor is None or cursor <= beat_at else cursor - _INSTANT
 
 
-def _floor(claimed: Claimed, run_state: RunState, after: datetime, now: datetime) -> datetime:
+def _skip_until(claimed: Claimed, run_state: RunState, after: datetime, now: datetime) -> datetime:
     """The instant up to which beats are passed over."""
     policy = claimed.definition.policy
     floor = after if policy.catch_up is CatchUp.ALL else now
@@ -78,7 +78,7 @@ def _floor(claimed: Claimed, run_state: RunState, after: datetime, now: datetime
         # That this beat was too late says nothing of a later one that is still in time.
         floor = now - tolerance - _INSTANT
     if policy.catch_up is CatchUp.ALL:
-        timetable = _endless(claimed.definition.timetable)
+        timetable = _without_max_runs(claimed.definition.timetable)
         floor = _floor_of_newest(timetable, floor, now, policy.catch_up_cap)
     return floor
 
@@ -107,7 +107,7 @@ def _floor_of_newest(timetable: Timetable, floor: datetime, now: datetime, cap: 
     return beats.instants[-cap - 1] if beats.total > cap else start
 
 
-def _endless(timetable: Timetable) -> Timetable:
+def _without_max_runs(timetable: Timetable) -> Timetable:
     """The same beats without `max_runs`: beats that are passed over are not runs."""
     if timetable.bounds.max_runs is None:
         return timetable

@@ -7,16 +7,16 @@ from typing import Any, TypedDict, Unpack
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.backoff import Backoff, RetryRule
 from evenbeat.core.jobs.groups import Group, Rate
-from evenbeat.core.jobs.model import USUAL_POLICY, AfterFailure, CatchUp, Definition, Policy
-from evenbeat.core.time.durations import EXACT, parse_duration
+from evenbeat.core.jobs.model import DEFAULT_POLICY, AfterFailure, CatchUp, Definition, Policy
+from evenbeat.core.time.durations import EXACT_DURATION, parse_duration
 from evenbeat.core.time.schedules import Schedule, parse, parse_object
-from evenbeat.core.time.schedules.clockwork.instants import read_instant
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.base.instants import read_instant
+from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.once import Once
-from evenbeat.core.time.timetable import Bounds, Timetable
+from evenbeat.core.time.timetable import Timetable, TimetableBounds
 
 
-class TrialOptions(TypedDict, total=False):
+class PolicyOptions(TypedDict, total=False):
     """How a job is tried. Durations are texts such as `5m`, seconds, or timedeltas."""
 
     max_attempts: int
@@ -30,7 +30,7 @@ class TrialOptions(TypedDict, total=False):
     retry_rules: Iterable[RetryRule | dict[str, Any]]
 
 
-class JobOptions(TrialOptions, total=False):
+class JobOptions(PolicyOptions, total=False):
     """What can be said of any job besides its kind, its payload and when it runs.
 
     `group` is a key, or an object with `key`, `max_running`, `rate` and `job_limit`.
@@ -63,12 +63,16 @@ def define(
             known = ", ".join(sorted(READERS))
             raise InvalidInput(name, f"is not an option of a job; there are: {known}")
     read = {name: READERS[name](value, name) for name, value in options.items()}
-    policy = {name: read.pop(name) for name in list(read) if name in TRIAL}
+    policy = {name: read.pop(name) for name in list(read) if name in POLICY_READERS}
     bounds = {name: read.pop(name) for name in ("starts_at", "ends_at", "max_runs") if name in read}
     timetable = Timetable(
-        read_schedule(schedule, read.pop("tz", None)), Bounds(**bounds), read.pop("window", None)
+        read_schedule(schedule, read.pop("tz", None)),
+        TimetableBounds(**bounds),
+        read.pop("window", None),
     )
-    return Definition(kind, timetable, policy=Policy(**policy) if policy else USUAL_POLICY, **read)
+    return Definition(
+        kind, timetable, policy=Policy(**policy) if policy else DEFAULT_POLICY, **read
+    )
 
 
 def read_schedule(given: str | dict[str, Any] | Schedule, tz: str | None) -> Schedule:
@@ -86,19 +90,19 @@ def read_schedule(given: str | dict[str, Any] | Schedule, tz: str | None) -> Sch
     )
 
 
-def once_at(run_at: datetime | None) -> Schedule | str:
+def schedule_once(run_at: datetime | None) -> Schedule | str:
     """When a job runs that runs once."""
     return "now" if run_at is None else Once(run_at)
 
 
-def same(value: Any, field: str) -> Any:
+def keep_value(value: Any, field: str) -> Any:
     """What is checked where the job is stored."""
     del field
     return value
 
 
-def read_length(value: Any, field: str) -> timedelta:
-    return value if isinstance(value, timedelta) else parse_duration(value, field, EXACT)
+def read_duration(value: Any, field: str) -> timedelta:
+    return value if isinstance(value, timedelta) else parse_duration(value, field, EXACT_DURATION)
 
 
 def read_backoff(value: Any, field: str) -> Backoff:
@@ -152,27 +156,27 @@ def read_words(value: Any, field: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-TRIAL: dict[str, Callable[[Any, str], Any]] = {
-    "max_attempts": same,
+POLICY_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "max_attempts": keep_value,
     "backoff": read_backoff,
-    "timeout": read_length,
+    "timeout": read_duration,
     "catch_up": read_catch_up,
-    "catch_up_cap": same,
-    "start_deadline": read_length,
+    "catch_up_cap": keep_value,
+    "start_deadline": read_duration,
     "after_failure": read_after_failure,
-    "pause_after_failures": same,
+    "pause_after_failures": keep_value,
     "retry_rules": read_rules,
 }
-READERS: dict[str, Callable[[Any, str], Any]] = TRIAL | {
-    "name": same,
-    "payload": same,
-    "priority": same,
-    "labels": same,
+READERS: dict[str, Callable[[Any, str], Any]] = POLICY_READERS | {
+    "name": keep_value,
+    "payload": keep_value,
+    "priority": keep_value,
+    "labels": keep_value,
     "group": read_group,
     "runs_on": read_words,
-    "tz": same,
+    "tz": keep_value,
     "starts_at": read_instant,
     "ends_at": read_instant,
-    "max_runs": same,
+    "max_runs": keep_value,
     "window": read_window,
 }

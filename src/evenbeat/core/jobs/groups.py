@@ -7,13 +7,13 @@ from typing import Any, Protocol, cast
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
-from evenbeat.core.time.durations import Limits, format_duration, parse_duration
+from evenbeat.core.time.durations import DurationLimits, format_duration, parse_duration
 
 LONGEST_KEY = 200
 MOST_RUNNING = 100_000
 # As the pulse holds it.
 LARGEST_JOB_LIMIT = 32_767
-PER = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=31))
+RATE_PERIOD = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=31))
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _WORDS = {"s": "1s", "second": "1s", "m": "1m", "minute": "1m", "h": "1h", "hour": "1h"}
@@ -40,7 +40,7 @@ class Rate:
         count, slash, per = text.partition("/") if isinstance(text, str) else ("", "", "")
         if not slash or not count.isascii() or not count.isdigit() or len(count) > 6:
             raise InvalidInput("group.rate", 'write a rate such as "100/m" or "5/30s"')
-        return cls(int(count), parse_duration(_WORDS.get(per, per), "group.rate", PER))
+        return cls(int(count), parse_duration(_WORDS.get(per, per), "group.rate", RATE_PERIOD))
 
     @classmethod
     def paced(cls, pace: timedelta, count: int) -> "Rate":
@@ -76,7 +76,7 @@ class Group:
                 raise InvalidInput(f"group.{name}", f"must be from 1 to {largest}")
 
 
-class Allowing(Protocol):
+class HasGroupLimits(Protocol):
     """A group as it is, by what it allows."""
 
     @property
@@ -85,7 +85,7 @@ class Allowing(Protocol):
     def rate(self) -> Rate | None: ...
 
 
-def disagreements(asked: Group, there: Allowing) -> tuple[str, ...]:
+def describe_group_conflicts(asked: Group, there: HasGroupLimits) -> tuple[str, ...]:
     """What a job says of its group that does not hold, since the group was there before it."""
     return tuple(
         f"limits.{name} {mine} is not used: group {asked.key!r} has"
@@ -95,7 +95,7 @@ def disagreements(asked: Group, there: Allowing) -> tuple[str, ...]:
     )
 
 
-def resolve(template: str, facts: dict[str, Any]) -> str:
+def resolve_group_key(template: str, facts: dict[str, Any]) -> str:
     """The key of a job: `host:{payload.host}` with the braces filled in from the job's facts."""
     key = _PLACE.sub(lambda place: _look_up(place[1], facts), template)
     if "{" in key or "}" in key:

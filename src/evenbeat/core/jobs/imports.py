@@ -14,7 +14,13 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import CatchUp, Definition, Policy
 from evenbeat.core.time import crontab
-from evenbeat.core.time.crontab import DEFAULT_SHELL, Crontab, Entry, Setting, Unreadable
+from evenbeat.core.time.crontab import (
+    DEFAULT_SHELL,
+    Crontab,
+    CrontabEntry,
+    CrontabSetting,
+    UnreadableLine,
+)
 from evenbeat.core.time.durations import describe_duration
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.every import Every
@@ -22,7 +28,7 @@ from evenbeat.core.time.timetable import Timetable
 
 LONGEST_SLUG = 60
 # Cron knows no end of a command, no second try and no beat that was missed.
-AS_CRON = Policy(max_attempts=1, timeout=timedelta(days=30), catch_up=CatchUp.NONE)
+CRON_POLICY = Policy(max_attempts=1, timeout=timedelta(days=30), catch_up=CatchUp.NONE)
 # Beats are compared from here on: any instant would do.
 _START = datetime(2001, 1, 1, tzinfo=UTC)
 _SAMPLE = 100
@@ -36,7 +42,7 @@ _REMARKS_ON_SETTINGS = {
 }
 
 
-class Fate(StrEnum):
+class ImportStatus(StrEnum):
     """What becomes of a line."""
 
     NEW = "new"
@@ -47,7 +53,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ImportCandidate:
     """A line, the job it would be, and what a person should know about it.
 
     Without a definition it is no job: `why` says why not, or nothing where it is a setting.
@@ -64,51 +70,53 @@ class Candidate:
     aside: Action | None = None
 
 
-def from_crontab(
+def read_crontab_candidates(
     found: Crontab, *, zone: str, prefix: str, kind: str = "program"
-) -> Iterator[Candidate]:
+) -> Iterator[ImportCandidate]:
     """The candidates of a crontab: cron stays cron, in the zone that cron had."""
     seen: Counter[str] = Counter()
     for line in found.lines:
         match line:
-            case Setting():
-                yield Candidate(line.number, line.text, review=remarks_on(line))
-            case Unreadable():
-                yield Candidate(line.number, line.text, why=line.why)
-            case Entry():
-                name = name_of(line, prefix)
+            case CrontabSetting():
+                yield ImportCandidate(line.number, line.text, review=describe_setting(line))
+            case UnreadableLine():
+                yield ImportCandidate(line.number, line.text, why=line.why)
+            case CrontabEntry():
+                name = build_job_name(line, prefix)
                 seen[name] += 1
                 # The same command at other times: told apart by the order of their lines.
                 named = name if seen[name] == 1 else f"{name}-{seen[name]}"
                 own_zone = line.settings.get("CRON_TZ") or zone
-                yield from_entry(line, zone=own_zone, name=named, kind=kind)
+                yield candidate_from_entry(line, zone=own_zone, name=named, kind=kind)
 
 
-def remarks_on(setting: Setting) -> tuple[str, ...]:
+def describe_setting(setting: CrontabSetting) -> tuple[str, ...]:
     remark = _REMARKS_ON_SETTINGS.get(setting.name)
     if _SECRET.search(setting.name):
         remark = "looks like a secret: it is shown to whoever may see the jobs below it"
     return (remark,) if remark and setting.value else ()
 
 
-def from_entry(entry: Entry, *, zone: str, name: str, kind: str) -> Candidate:
+def candidate_from_entry(
+    entry: CrontabEntry, *, zone: str, name: str, kind: str
+) -> ImportCandidate:
     try:
         crontab.check_fields(entry.schedule)
         cron = Cron(entry.schedule, zone=zone)
     except InvalidInput as error:
-        return Candidate(entry.number, entry.text, why=error.errors[0].message)
-    could_be, would_differ = as_interval(cron)
-    return Candidate(
+        return ImportCandidate(entry.number, entry.text, why=error.errors[0].message)
+    could_be, would_differ = suggest_interval(cron)
+    return ImportCandidate(
         entry.number,
         entry.text,
-        Definition(kind, Timetable(cron), payload_of(entry), name=name, policy=AS_CRON),
+        Definition(kind, Timetable(cron), build_payload(entry), name=name, policy=CRON_POLICY),
         could_be=could_be,
         would_differ=would_differ,
-        review=crontab.doubts(entry, zone),
+        review=crontab.find_warnings(entry, zone),
     )
 
 
-def payload_of(entry: Entry) -> dict[str, Any]:
+def build_payload(entry: CrontabEntry) -> dict[str, Any]:
     """All that cron knew when it ran the command."""
     env = {
         name: value for name, value in entry.settings.items() if name not in ("SHELL", "CRON_TZ")
@@ -124,7 +132,7 @@ def payload_of(entry: Entry) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if value is not None}
 
 
-def name_of(entry: Entry, prefix: str) -> str:
+def build_job_name(entry: CrontabEntry, prefix: str) -> str:
     """By what is run and as whom: the line may move, and its schedule may change."""
     facts = "\0".join((entry.user or "", entry.command.strip(), entry.stdin or ""))
     program = entry.command.split()[0].rpartition("/")[2]
@@ -133,9 +141,9 @@ def name_of(entry: Entry, prefix: str) -> str:
     return f"{prefix}{slug or 'command'}-{digest}"
 
 
-def as_interval(cron: Cron) -> tuple[str | None, str | None]:
+def suggest_interval(cron: Cron) -> tuple[str | None, str | None]:
     """The interval that has the same rhythm, if there is one, and what would be different."""
-    interval = interval_of(cron)
+    interval = find_interval(cron)
     if interval is None:
         return None, None
     length = describe_duration(interval)
@@ -145,7 +153,7 @@ def as_interval(cron: Cron) -> tuple[str | None, str | None]:
     return Every(interval).words(), differs
 
 
-def interval_of(cron: Cron) -> timedelta | None:
+def find_interval(cron: Cron) -> timedelta | None:
     """The distance of its beats, if it is always the same while no clock changes."""
     plain = Timetable(replace(cron, zone="UTC"))
     beats = plain.next_beats(_START, _SAMPLE)

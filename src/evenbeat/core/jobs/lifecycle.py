@@ -49,7 +49,7 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Transition:
     """One way out of a state: more than one target where the job itself decides.
 
     No target at all means that the job is gone. `needs_next` edges are open only while
@@ -64,7 +64,7 @@ class Edge:
     headings: tuple[State | None, ...] | None = None
 
 
-MEANING: Mapping[Action | Event, str] = {
+MEANINGS: Mapping[Action | Event, str] = {
     Action.RUN: "run once, now; the schedule is not touched",
     Action.PAUSE: "keep the schedule, run nothing of it; a run in hand finishes first",
     Action.RESUME: "take the schedule up again; completed or failed when no beat is left",
@@ -92,65 +92,71 @@ MEANING: Mapping[Action | Event, str] = {
 
 _WAITING = (PENDING, SCHEDULED)
 _CLAIMABLE = (*_WAITING, FAILED)
-_ASIDE = (PAUSED, DISABLED)
+_SUSPENDED = (PAUSED, DISABLED)
 
 
-def _ways(
+def _transitions(
     move: Action | Event,
     states: Iterable[State],
     *to: State,
     headings: tuple[State | None, ...] | None = None,
-) -> tuple[Edge, ...]:
-    return tuple(Edge(state, move, to, headings=headings) for state in states)
+) -> tuple[Transition, ...]:
+    return tuple(Transition(state, move, to, headings=headings) for state in states)
 
 
-def _loops(move: Action, states: Iterable[State]) -> tuple[Edge, ...]:
-    return tuple(Edge(state, move, (state,)) for state in states)
+def _self_transitions(move: Action, states: Iterable[State]) -> tuple[Transition, ...]:
+    return tuple(Transition(state, move, (state,)) for state in states)
 
 
-TABLE: tuple[Edge, ...] = (
+TRANSITIONS: tuple[Transition, ...] = (
     # A running job is refused because a job never overlaps itself. What is over is retried, not
     # run: that also brings its schedule back.
-    *_loops(Action.RUN, (*_CLAIMABLE, BLOCKED, PAUSED, DISABLED)),
-    *_ways(Action.PAUSE, _WAITING, PAUSED),
-    *_ways(Action.PAUSE, (BLOCKED, RUNNING), PAUSED, headings=(None,)),
+    *_self_transitions(Action.RUN, (*_CLAIMABLE, BLOCKED, PAUSED, DISABLED)),
+    *_transitions(Action.PAUSE, _WAITING, PAUSED),
+    *_transitions(Action.PAUSE, (BLOCKED, RUNNING), PAUSED, headings=(None,)),
     # A failed job that has no next beat has nothing to pause or to cancel.
-    Edge(FAILED, Action.PAUSE, (PAUSED,), needs_next=True),
-    *_ways(Action.RESUME, (PAUSED,), *_WAITING, COMPLETED, FAILED),
+    Transition(FAILED, Action.PAUSE, (PAUSED,), needs_next=True),
+    *_transitions(Action.RESUME, (PAUSED,), *_WAITING, COMPLETED, FAILED),
     # What was asked of a run in hand is taken back, and a run by hand goes on.
-    *(Edge(state, Action.RESUME, (state,), headings=(PAUSED,)) for state in (BLOCKED, RUNNING)),
-    *_ways(Action.RETRY, (COMPLETED, FAILED, CANCELLED), *_WAITING),
-    *_ways(Action.CANCEL, (*_WAITING, BLOCKED, RUNNING, PAUSED), CANCELLED),
-    Edge(FAILED, Action.CANCEL, (CANCELLED,), needs_next=True),
-    *_ways(Action.RELEASE, (RUNNING,), SCHEDULED),
-    *_ways(Action.ENABLE, (DISABLED,), *_WAITING, COMPLETED, FAILED),
-    *(Edge(state, Action.ENABLE, (state,), headings=(DISABLED,)) for state in (BLOCKED, RUNNING)),
-    *_ways(Action.DISABLE, (*_CLAIMABLE, PAUSED), DISABLED),
-    *_ways(Action.DISABLE, (BLOCKED, RUNNING), DISABLED, headings=(None, PAUSED)),
+    *(
+        Transition(state, Action.RESUME, (state,), headings=(PAUSED,))
+        for state in (BLOCKED, RUNNING)
+    ),
+    *_transitions(Action.RETRY, (COMPLETED, FAILED, CANCELLED), *_WAITING),
+    *_transitions(Action.CANCEL, (*_WAITING, BLOCKED, RUNNING, PAUSED), CANCELLED),
+    Transition(FAILED, Action.CANCEL, (CANCELLED,), needs_next=True),
+    *_transitions(Action.RELEASE, (RUNNING,), SCHEDULED),
+    *_transitions(Action.ENABLE, (DISABLED,), *_WAITING, COMPLETED, FAILED),
+    *(
+        Transition(state, Action.ENABLE, (state,), headings=(DISABLED,))
+        for state in (BLOCKED, RUNNING)
+    ),
+    *_transitions(Action.DISABLE, (*_CLAIMABLE, PAUSED), DISABLED),
+    *_transitions(Action.DISABLE, (BLOCKED, RUNNING), DISABLED, headings=(None, PAUSED)),
     # Pending and scheduled: a one-off job was made a recurring one, or the other way round.
     # Blocked: its group may be another one, so it queues anew.
-    *_ways(Action.EDIT, _WAITING, *_WAITING),
-    *_ways(Action.EDIT, (BLOCKED,), *_CLAIMABLE, *_ASIDE),
-    *_loops(Action.EDIT, (RUNNING, PAUSED, COMPLETED, FAILED, CANCELLED, DISABLED)),
-    *_ways(Action.DELETE, State),
-    *_ways(Event.CLAIM, (*_CLAIMABLE, *_ASIDE), RUNNING),
-    *_ways(Event.BLOCK, (*_CLAIMABLE, *_ASIDE), BLOCKED),
-    *_ways(Event.UNBLOCK, (BLOCKED,), *_CLAIMABLE, *_ASIDE),
+    *_transitions(Action.EDIT, _WAITING, *_WAITING),
+    *_transitions(Action.EDIT, (BLOCKED,), *_CLAIMABLE, *_SUSPENDED),
+    *_self_transitions(Action.EDIT, (RUNNING, PAUSED, COMPLETED, FAILED, CANCELLED, DISABLED)),
+    *_transitions(Action.DELETE, State),
+    *_transitions(Event.CLAIM, (*_CLAIMABLE, *_SUSPENDED), RUNNING),
+    *_transitions(Event.BLOCK, (*_CLAIMABLE, *_SUSPENDED), BLOCKED),
+    *_transitions(Event.UNBLOCK, (BLOCKED,), *_CLAIMABLE, *_SUSPENDED),
     # Pending again: a one-off job that was run by hand ahead of its time.
-    *_ways(Event.COMPLETE, (RUNNING,), COMPLETED, SCHEDULED, PENDING),
-    *_ways(Event.FAIL, (RUNNING,), SCHEDULED),
-    *_ways(Event.EXHAUST, (RUNNING,), FAILED, PAUSED),
+    *_transitions(Event.COMPLETE, (RUNNING,), COMPLETED, SCHEDULED, PENDING),
+    *_transitions(Event.FAIL, (RUNNING,), SCHEDULED),
+    *_transitions(Event.EXHAUST, (RUNNING,), FAILED, PAUSED),
     # Failed: the beat before had failed, and only success clears that.
-    *_ways(Event.GIVE_UP, (RUNNING,), CANCELLED, SCHEDULED, PENDING, FAILED, COMPLETED),
-    *_ways(Event.SNOOZE, (RUNNING,), SCHEDULED),
-    *_ways(Event.HAND_BACK, (RUNNING,), SCHEDULED),
-    *_ways(Event.REAP, (RUNNING,), SCHEDULED, FAILED, PAUSED),
-    *_ways(Event.SKIP, (RUNNING,), SCHEDULED, FAILED, COMPLETED),
-    *_ways(Event.STAND_DOWN, (RUNNING,), *_ASIDE, CANCELLED),
+    *_transitions(Event.GIVE_UP, (RUNNING,), CANCELLED, SCHEDULED, PENDING, FAILED, COMPLETED),
+    *_transitions(Event.SNOOZE, (RUNNING,), SCHEDULED),
+    *_transitions(Event.HAND_BACK, (RUNNING,), SCHEDULED),
+    *_transitions(Event.REAP, (RUNNING,), SCHEDULED, FAILED, PAUSED),
+    *_transitions(Event.SKIP, (RUNNING,), SCHEDULED, FAILED, COMPLETED),
+    *_transitions(Event.STAND_DOWN, (RUNNING,), *_SUSPENDED, CANCELLED),
 )
 
-_BY_PAIR: Mapping[tuple[State, Action | Event], Edge] = {
-    (edge.state, edge.move): edge for edge in TABLE
+_BY_PAIR: Mapping[tuple[State, Action | Event], Transition] = {
+    (edge.state, edge.move): edge for edge in TRANSITIONS
 }
 
 
@@ -164,7 +170,7 @@ def allowed_actions(
     return tuple(action.value for action in Action if _is_allowed(action, state, has_next, heading))
 
 
-def check(
+def check_transition(
     action: str, state: State, *, has_next: bool = False, heading: State | None = None
 ) -> None:
     """Raise IllegalTransition, with what is allowed instead, unless `action` is allowed."""
@@ -173,7 +179,7 @@ def check(
         raise IllegalTransition(action, state, allowed)
 
 
-def targets(move: Action | Event, state: State) -> tuple[State, ...]:
+def find_target_states(move: Action | Event, state: State) -> tuple[State, ...]:
     """The states that `move` may lead to; none if there is no such way."""
     edge = _BY_PAIR.get((state, move))
     return edge.targets if edge else ()
@@ -192,14 +198,14 @@ def _is_allowed(action: Action, state: State, has_next: bool, heading: State | N
     return edge.headings is None or heading in edge.headings
 
 
-def draw() -> str:
+def draw_lifecycle() -> str:
     """The table as Markdown: a diagram, what people may do, what the engine does."""
     return "\n".join([*_diagram(), "", *_people(), "", *_meanings(Action), "", *_engine(), ""])
 
 
 def _diagram() -> list[str]:
     labels: dict[tuple[State, State], list[str]] = {}
-    for edge in TABLE:
+    for edge in TRANSITIONS:
         for target in edge.targets:
             if target is not edge.state:
                 labels.setdefault((edge.state, target), []).append(edge.move)
@@ -227,7 +233,7 @@ def _people() -> list[str]:
     return [*head, *rows, "", *notes]
 
 
-def _cell(edge: Edge | None) -> str:
+def _cell(edge: Transition | None) -> str:
     if edge is None:
         return "–"
     words = " or ".join(edge.targets) if edge.targets else "gone"
@@ -236,7 +242,7 @@ def _cell(edge: Edge | None) -> str:
 
 
 def _meanings(moves: Iterable[Action]) -> list[str]:
-    return [f"- **{move}**: {MEANING[move]}." for move in moves]
+    return [f"- **{move}**: {MEANINGS[move]}." for move in moves]
 
 
 def _engine() -> list[str]:
@@ -245,11 +251,11 @@ def _engine() -> list[str]:
 
 
 def _engine_row(event: Event) -> str:
-    edges = [edge for edge in TABLE if edge.move is event]
+    edges = [edge for edge in TRANSITIONS if edge.move is event]
     came_from = ", ".join(edge.state for edge in edges)
     leads_to = ", ".join(dict.fromkeys(to for edge in edges for to in edge.targets))
-    return f"| {event} | {came_from} | {leads_to} | {MEANING[event]} |"
+    return f"| {event} | {came_from} | {leads_to} | {MEANINGS[event]} |"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(draw())
+    sys.stdout.write(draw_lifecycle())

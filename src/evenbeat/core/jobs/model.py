@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from evenbeat.core.frozen import value
+from evenbeat.core.frozen import frozen_value
 from evenbeat.core.jobs.backoff import Backoff, Exponential, RetryRule
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.time.timetable import Timetable
@@ -76,7 +76,7 @@ class AfterFailure(StrEnum):
 
 
 # One value for all who say nothing else: made for each job, it took longer than the rest of a job.
-USUAL_BACKOFF = Exponential()
+DEFAULT_BACKOFF = Exponential()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Policy:
 
     # Faces that copy another scheduler have its default: /api/v1 asks for 4.
     max_attempts: int = 3
-    backoff: Backoff = USUAL_BACKOFF
+    backoff: Backoff = DEFAULT_BACKOFF
     timeout: timedelta = timedelta(hours=1)
     catch_up: CatchUp = CatchUp.LATEST
     catch_up_cap: int = 100
@@ -95,12 +95,12 @@ class Policy:
     retry_rules: tuple[RetryRule, ...] = ()
 
 
-USUAL_POLICY = Policy()
+DEFAULT_POLICY = Policy()
 # The label that tells people where in the code a job is declared.
 DECLARED_IN = "declared_in"
 
 
-@value
+@frozen_value
 class Definition:
     """What a person wrote: everything about a job that only people change."""
 
@@ -108,7 +108,7 @@ class Definition:
     timetable: Timetable
     payload: Any = field(default_factory=dict[str, Any])
     name: str | None = None
-    policy: Policy = USUAL_POLICY
+    policy: Policy = DEFAULT_POLICY
     priority: int = 0
     labels: dict[str, str] = field(default_factory=dict[str, str])
     group: Group | None = None
@@ -118,7 +118,7 @@ class Definition:
     wording: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-@value
+@frozen_value
 class OpenRun:
     """The run a node has in hand; `token` is its right to write the end of it."""
 
@@ -203,7 +203,7 @@ class Job:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
-@value
+@frozen_value
 class Claimed:
     """A job with the run that a node has just been given; `runs_so_far` are beats run to an end."""
 

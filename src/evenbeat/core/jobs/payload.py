@@ -25,25 +25,25 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """As JSON has it, where true is not 1: to Python they are equal."""
     if one != other:
         return False
     if isinstance(one, dict):
         mine, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return all(is_same(mine[key], theirs[key]) for key in mine)
+        return all(is_same_json(mine[key], theirs[key]) for key in mine)
     if isinstance(one, list):
-        return all(map(is_same, cast("list[Any]", one), cast("list[Any]", other)))
+        return all(map(is_same_json, cast("list[Any]", one), cast("list[Any]", other)))
     return (type(one) is bool) is (type(other) is bool)
 
 
 def check_json(value: Any, field: str) -> None:
     """Raise InvalidInput, naming the place, for what could not be stored or read back."""
-    if not is_plain(value, DEEPEST):
-        find_fault(value, field)
+    if not is_plainly_storable(value, DEEPEST):
+        check_json_deeply(value, field)
 
 
-def is_plain(value: Any, levels: int) -> bool:
+def is_plainly_storable(value: Any, levels: int) -> bool:
     """Whether it needs no closer look: true of nearly every payload, and told in no time."""
     kind = cast("Any", type(value))
     if levels < 1:
@@ -58,13 +58,13 @@ def is_plain(value: Any, levels: int) -> bool:
                 return False
     if kind is dict or kind is list:
         for item in value.values() if kind is dict else value:
-            if not is_plain(item, levels - 1):
+            if not is_plainly_storable(item, levels - 1):
                 return False
         return True
     return value is None or kind is bool or (kind is float and math.isfinite(value))
 
 
-def find_fault(value: Any, field: str) -> None:
+def check_json_deeply(value: Any, field: str) -> None:
     """Look at every place, and raise InvalidInput at the first that is at fault, if one is."""
     waiting: list[tuple[Any, str, int]] = [(value, field, 1)]
     while waiting:

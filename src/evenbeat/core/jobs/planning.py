@@ -5,13 +5,13 @@ from datetime import datetime
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Definition, State
-from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
+from evenbeat.core.time.schedules.base.instants import RESOLUTION
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobPlan:
     """What a new job begins with: its timetable with everything decided, and its first beat."""
 
     timetable: Timetable
@@ -19,13 +19,13 @@ class Plan:
     state: State
 
 
-def plan(timetable: Timetable, now: datetime) -> Plan:
+def plan_job(timetable: Timetable, now: datetime) -> JobPlan:
     """The plan of a new job. One that would never run is refused."""
     planned = timetable.planned_at(now)
     beat = first_beat(planned, now)
     if beat is None:
         raise InvalidInput("schedule", "has no beat left: nothing would ever run")
-    return Plan(planned, beat, state_waiting_for(planned))
+    return JobPlan(planned, beat, find_waiting_state(planned))
 
 
 def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
@@ -41,14 +41,14 @@ def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
 
 def initial_state(definition: Definition) -> State:
     """Where a job waits that has not run yet, or is to run again."""
-    return state_waiting_for(definition.timetable)
+    return find_waiting_state(definition.timetable)
 
 
-def state_waiting_for(timetable: Timetable) -> State:
+def find_waiting_state(timetable: Timetable) -> State:
     return State.SCHEDULED if timetable.schedule.is_recurring else State.PENDING
 
 
-def keep_rhythm(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
+def keep_phase(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
     """What `timetable` is for a job that has `stored`: at the same place, if it says the same.
 
     And `now`, said again, is the instant that it was then, once that has come.
@@ -62,7 +62,7 @@ def keep_rhythm(timetable: Timetable, stored: Timetable, now: datetime) -> Timet
     return replace(timetable, schedule=stored.schedule)
 
 
-def replan(
+def find_beat_after_edit(
     timetable: Timetable, now: datetime, *, runs_so_far: int = 0, is_owed: bool = True
 ) -> datetime | None:
     """The first beat of a job that was edited, by its new timetable.
@@ -75,7 +75,7 @@ def replan(
     return timetable.planned_at(now).next_after(now, runs_so_far)
 
 
-def resume(
+def find_beat_after_pause(
     cursor: datetime | None, timetable: Timetable, now: datetime, *, runs_so_far: int = 0
 ) -> datetime | None:
     """The cursor of a job that is resumed or enabled.

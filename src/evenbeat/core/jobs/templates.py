@@ -45,7 +45,7 @@ class Template:
         for name in self.parameters:
             if not PARAMETER.fullmatch(name):
                 raise InvalidInput(f"parameters.{name}", "must be a word in small letters")
-        blanks = set(blanks_in(self.job))
+        blanks = set(find_blanks(self.job))
         if unknown := sorted(blanks - self.parameters.keys()):
             raise InvalidInput(
                 "parameters", f"the job has blanks that are none: {', '.join(unknown)}"
@@ -68,24 +68,24 @@ class Template:
         ]
         if faults:
             raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
-        return cast("dict[str, Any]", filled(self.job, values)) | dict(overrides)
+        return cast("dict[str, Any]", fill_blanks(self.job, values)) | dict(overrides)
 
 
-def blanks_in(value: Any) -> Iterator[str]:
+def find_blanks(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield from BLANK.findall(value)
         case dict():
             for item in cast("dict[str, Any]", value).values():
-                yield from blanks_in(item)
+                yield from find_blanks(item)
         case list():
             for item in cast("list[Any]", value):
-                yield from blanks_in(item)
+                yield from find_blanks(item)
         case _:
             return
 
 
-def filled(value: Any, values: Mapping[str, Any]) -> Any:
+def fill_blanks(value: Any, values: Mapping[str, Any]) -> Any:
     match value:
         case str():
             whole = BLANK.fullmatch(value)
@@ -94,8 +94,8 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
             return BLANK.sub(lambda blank: str(values[blank[1]]), value)
         case dict():
             items = cast("dict[str, Any]", value).items()
-            return {key: filled(item, values) for key, item in items}
+            return {key: fill_blanks(item, values) for key, item in items}
         case list():
-            return [filled(item, values) for item in cast("list[Any]", value)]
+            return [fill_blanks(item, values) for item in cast("list[Any]", value)]
         case _:
             return value

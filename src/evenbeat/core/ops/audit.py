@@ -30,7 +30,7 @@ PYTHON = Actor("python")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class NewAuditEntry:
     """One row of the audit before it is written: of `before` and `after`, only what differs."""
 
     action: str
@@ -42,7 +42,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One row of the audit. It has no job where the whole of Evenbeat was meant."""
 
     id: int
@@ -55,7 +55,7 @@ class Entry:
     after: dict[str, Any]
 
 
-def difference(
+def find_differences(
     before: dict[str, Any], after: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both, without what is the same in both."""

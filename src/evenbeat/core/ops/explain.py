@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 from evenbeat.core.jobs.catchup import OVERDUE
 from evenbeat.core.jobs.model import AfterFailure, Cause, Job, State
-from evenbeat.core.runs.registry import not_served
-from evenbeat.core.time.durations import coarse, describe_duration
+from evenbeat.core.runs.registry import describe_unserved_kind
+from evenbeat.core.time.durations import describe_duration, round_for_people
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class ExplanationContext:
     """What is known around a job. `serving_nodes` are the live nodes that serve its kind."""
 
     live_nodes: int = 1
@@ -23,17 +23,17 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class _Errand:
+class _NextStep:
     """What the job is waiting to do, and from when on it may."""
 
     what: str
     at: datetime
 
 
-_NORMAL = Circumstances()
+_NORMAL = ExplanationContext()
 
 
-def explain(job: Job, now: datetime, around: Circumstances = _NORMAL) -> str:
+def explain_job(job: Job, now: datetime, around: ExplanationContext = _NORMAL) -> str:
     """One or two sentences: where the job stands, and what comes next."""
     match job.pulse.state:
         case State.RUNNING:
@@ -51,13 +51,13 @@ def explain(job: Job, now: datetime, around: Circumstances = _NORMAL) -> str:
         case State.FAILED:
             return _failed(job, now, around)
         case State.PENDING | State.SCHEDULED:
-            errand = _errand(job)
+            errand = _find_next_step(job)
             if errand is None:
                 return "Waiting, but no beat is planned: edit its schedule or run it by hand."
             return _will_run(errand, now, around, job)
 
 
-def _running(job: Job, now: datetime, around: Circumstances) -> str:
+def _running(job: Job, now: datetime, around: ExplanationContext) -> str:
     where = f" on {around.running_on}" if around.running_on else ""
     since = around.running_since or job.pulse.state_at
     how_long = f" for {_length(now - since)}" if since else ""
@@ -69,23 +69,25 @@ def _running(job: Job, now: datetime, around: Circumstances) -> str:
     return text
 
 
-def _blocked(job: Job, now: datetime, around: Circumstances) -> str:
+def _blocked(job: Job, now: datetime, around: ExplanationContext) -> str:
     by = around.blocked_by or "its group is full"
-    errand, late = _errand(job), ""
+    errand, late = _find_next_step(job), ""
     if errand is not None and now > errand.at:
         late = f" It has been due for {_length(now - errand.at)}."
-    return f"Blocked: {by}. It runs as soon as a place is free.{late}{_obstacle(job, around)}"
+    return (
+        f"Blocked: {by}. It runs as soon as a place is free.{late}{_describe_obstacle(job, around)}"
+    )
 
 
-def _put_aside(job: Job, now: datetime, around: Circumstances, what: str, until: str) -> str:
+def _put_aside(job: Job, now: datetime, around: ExplanationContext, what: str, until: str) -> str:
     if job.pulse.manual_at is None:
         return f"{what}: nothing runs until it is {until}."
-    errand = _Errand("the run asked for by hand", job.pulse.manual_at)
+    errand = _NextStep("the run asked for by hand", job.pulse.manual_at)
     return f"{what}, but {_lower(_will_run(errand, now, around, job))} It stays as it is then."
 
 
-def _failed(job: Job, now: datetime, around: Circumstances) -> str:
-    errand = _errand(job)
+def _failed(job: Job, now: datetime, around: ExplanationContext) -> str:
+    errand = _find_next_step(job)
     text = f"Failed{_ago(job, now)}, with no attempt left"
     if errand is not None:
         return f"{text}. {_will_run(errand, now, around, job)}"
@@ -97,9 +99,9 @@ def _failed(job: Job, now: datetime, around: Circumstances) -> str:
     return f"{text}{why}: it does not run again unless it is retried."
 
 
-def _will_run(errand: _Errand, now: datetime, around: Circumstances, job: Job) -> str:
+def _will_run(errand: _NextStep, now: datetime, around: ExplanationContext, job: Job) -> str:
     subject = errand.what[0].upper() + errand.what[1:]
-    obstacle = _obstacle(job, around)
+    obstacle = _describe_obstacle(job, around)
     if errand.at > now:
         return f"{subject} comes in {_length(errand.at - now)}, at {_clock(errand.at)}.{obstacle}"
     if obstacle:
@@ -110,27 +112,27 @@ def _will_run(errand: _Errand, now: datetime, around: Circumstances, job: Job) -
     return f"{subject} is {late} late: every node that serves {job.definition.kind} is busy."
 
 
-def _obstacle(job: Job, around: Circumstances) -> str:
+def _describe_obstacle(job: Job, around: ExplanationContext) -> str:
     if around.maintenance is not None:
         why = f" ({around.maintenance})" if around.maintenance else ""
         return f" Maintenance is on{why}: nothing starts until it is switched off."
     if around.live_nodes == 0:
         return " No node is alive: start one."
     if around.serving_nodes == 0:
-        return f" {not_served(job.definition.kind, job.definition.runs_on)}"
+        return f" {describe_unserved_kind(job.definition.kind, job.definition.runs_on)}"
     return ""
 
 
-def _errand(job: Job) -> _Errand | None:
+def _find_next_step(job: Job) -> _NextStep | None:
     """What comes first: a run by hand, a retry, or the next beat; a retry goes before its beat."""
-    pulse, errands = job.pulse, list[_Errand]()
+    pulse, errands = job.pulse, list[_NextStep]()
     if pulse.manual_at is not None:
-        errands.append(_Errand("the run asked for by hand", pulse.manual_at))
+        errands.append(_NextStep("the run asked for by hand", pulse.manual_at))
     if pulse.retry_at is not None:
-        errands.append(_Errand(f"the retry ({_attempt(job, pulse.attempt + 1)})", pulse.retry_at))
+        errands.append(_NextStep(f"the retry ({_attempt(job, pulse.attempt + 1)})", pulse.retry_at))
     elif pulse.next_beat_at is not None:
         is_recurring = job.definition.timetable.schedule.is_recurring
-        errands.append(_Errand("the next run" if is_recurring else "the run", pulse.next_beat_at))
+        errands.append(_NextStep("the next run" if is_recurring else "the run", pulse.next_beat_at))
     return min(errands, key=lambda errand: errand.at, default=None)
 
 
@@ -152,5 +154,5 @@ def _clock(instant: datetime) -> str:
 
 
 def _length(length: timedelta) -> str:
-    rounded = coarse(length)
+    rounded = round_for_people(length)
     return describe_duration(rounded) if rounded else "a moment"

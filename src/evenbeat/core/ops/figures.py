@@ -8,7 +8,7 @@ from evenbeat.core.jobs.model import State
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class ScheduleLag:
     """How late the schedule is: in lanes that a living node serves, and in those none does."""
 
     served: timedelta
@@ -73,7 +73,7 @@ class DatabaseFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ClusterFigures:
     """Taken by one node for all, at `taken_at`; jobs are counted more rarely, at `counted_at`."""
 
     taken_at: datetime

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 # A piece should take this long: short enough that nobody waits for its rows or its disk writes.
-WANTED = timedelta(milliseconds=25)
-SMALLEST, LARGEST = 50, 1000
+TARGET_PIECE_TIME = timedelta(milliseconds=25)
+SMALLEST_PIECE, LARGEST_PIECE = 50, 1000
 SHORTEST_PAUSE = timedelta(milliseconds=5)
 
 
@@ -31,7 +31,7 @@ class Chore:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PieceResult:
     """What a piece of a chore came to: `count` rows, up to `cursor`."""
 
     cursor: int
@@ -43,10 +43,10 @@ class Piece:
     spent: timedelta | None = None
 
 
-def next_size(size: int, took: timedelta) -> int:
+def next_piece_size(size: int, took: timedelta) -> int:
     """As many rows as would have taken the wanted time; at most twice as many as before."""
-    fitting = size * WANTED / max(took, WANTED / 100)
-    return round(min(max(fitting, SMALLEST), size * 2, LARGEST))
+    fitting = size * TARGET_PIECE_TIME / max(took, TARGET_PIECE_TIME / 100)
+    return round(min(max(fitting, SMALLEST_PIECE), size * 2, LARGEST_PIECE))
 
 
 def pause_after(took: timedelta, share: float) -> timedelta:

@@ -22,7 +22,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """How one run ended and how long it took."""
 
     state: RunState
@@ -41,7 +41,7 @@ class Durations:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class JobStatistics:
     """What all runs of a job came to; durations are those of the newest runs."""
 
     completed: int
@@ -88,7 +88,7 @@ class RunCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class StatisticsScope:
     """Of what statistics are asked: of one job, of a kind or a group, or of everything."""
 
     job_id: int | None = None
@@ -101,11 +101,11 @@ class Scope:
                 check_text(getattr(self, field), field)
 
 
-EVERYTHING = Scope()
+EVERY_JOB = StatisticsScope()
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayStatistics:
     """What the runs that started on a day (UTC) came to; `retried` of them were retries."""
 
     day: date
@@ -116,11 +116,13 @@ class Day:
 NO_RUNS = RunCounts(0, 0, 0, 0, 0, timedelta(0))
 
 
-def without_gaps(days: Sequence[Day], until: date, count: int) -> list[Day]:
+def fill_missing_days(
+    days: Sequence[DayStatistics], until: date, count: int
+) -> list[DayStatistics]:
     """So many days up to this one, those without a run among them."""
     known = {each.day: each for each in days}
     wanted = (until - timedelta(days=back) for back in reversed(range(count)))
-    return [known.get(day, Day(day, NO_RUNS)) for day in wanted]
+    return [known.get(day, DayStatistics(day, NO_RUNS)) for day in wanted]
 
 
 class Activity(StrEnum):
@@ -132,7 +134,7 @@ class Activity(StrEnum):
 
 
 # Whatever else becomes of a job, it takes part.
-_ASIDE = {
+_SUSPENDED = {
     State.PAUSED: Activity.PAUSED,
     State.DISABLED: Activity.DISABLED,
     State.CANCELLED: Activity.DISABLED,
@@ -140,7 +142,7 @@ _ASIDE = {
 
 
 def activity_of(state: State) -> Activity:
-    return _ASIDE.get(state, Activity.ACTIVE)
+    return _SUSPENDED.get(state, Activity.ACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class Overview:
         return counts
 
 
-class Condition(StrEnum):
+class HealthCondition(StrEnum):
     """Whether somebody should look after a job."""
 
     OK = "ok"
@@ -177,7 +179,7 @@ class Condition(StrEnum):
 class Health:
     """A job's condition, and what is wrong with it in words."""
 
-    condition: Condition
+    condition: HealthCondition
     reasons: tuple[str, ...] = ()
 
 
@@ -186,7 +188,7 @@ def success_rate(completed: int, failed: int) -> float | None:
     return completed / (completed + failed) if completed + failed else None
 
 
-def durations_of(endings: Sequence[Ending]) -> Durations | None:
+def durations_of(endings: Sequence[RunEnding]) -> Durations | None:
     taken = _taken(endings)
     if not taken:
         return None
@@ -201,17 +203,17 @@ def durations_of(endings: Sequence[Ending]) -> Durations | None:
     )
 
 
-def assess(newest_first: Sequence[Ending]) -> Health:
+def assess_health(newest_first: Sequence[RunEnding]) -> Health:
     """The condition of a job by its newest runs."""
     recent = newest_first[:RECENT_RUNS]
     ended = [each for each in recent if each.state in (RunState.COMPLETED, RunState.FAILED)]
     if len(ended) < LEAST_RUNS:
-        return Health(Condition.UNKNOWN)
+        return Health(HealthCondition.UNKNOWN)
     reasons = tuple(filter(None, (_failing(ended), _drifting(recent))))
-    return Health(Condition.WARNING if reasons else Condition.OK, reasons)
+    return Health(HealthCondition.WARNING if reasons else HealthCondition.OK, reasons)
 
 
-def _failing(ended: Sequence[Ending]) -> str | None:
+def _failing(ended: Sequence[RunEnding]) -> str | None:
     completed = sum(each.state is RunState.COMPLETED for each in ended)
     rate = completed / len(ended)
     if rate >= LEAST_SUCCESS:
@@ -222,7 +224,7 @@ def _failing(ended: Sequence[Ending]) -> str | None:
     )
 
 
-def _drifting(recent: Sequence[Ending]) -> str | None:
+def _drifting(recent: Sequence[RunEnding]) -> str | None:
     taken = _taken(recent)
     newest, before = taken[:NEWEST_RUNS], taken[NEWEST_RUNS:]
     if len(newest) < NEWEST_RUNS or len(before) < NEWEST_RUNS:
@@ -234,7 +236,7 @@ def _drifting(recent: Sequence[Ending]) -> str | None:
     return "runs take {} lately, and took {} before".format(*words)
 
 
-def _taken(endings: Sequence[Ending]) -> list[float]:
+def _taken(endings: Sequence[RunEnding]) -> list[float]:
     """Seconds of those that completed."""
     return [
         each.duration / _SECOND

@@ -33,12 +33,12 @@ class LetterAction(StrEnum):
     DISCARD = "discard"
 
 
-LEADS_TO: Mapping[LetterAction, LetterState] = {
+STATE_AFTER: Mapping[LetterAction, LetterState] = {
     LetterAction.ACKNOWLEDGE: LetterState.ACKNOWLEDGED,
     LetterAction.REQUEUE: LetterState.REQUEUED,
     LetterAction.DISCARD: LetterState.DISCARDED,
 }
-ALLOWED: Mapping[LetterState, tuple[LetterAction, ...]] = {
+ALLOWED_ACTIONS: Mapping[LetterState, tuple[LetterAction, ...]] = {
     LetterState.OPEN: tuple(LetterAction),
     LetterState.ACKNOWLEDGED: (LetterAction.REQUEUE, LetterAction.DISCARD),
     LetterState.REQUEUED: (),
@@ -82,7 +82,7 @@ class DeadLetter:
 
     @property
     def allowed(self) -> tuple[LetterAction, ...]:
-        return ALLOWED[self.state]
+        return ALLOWED_ACTIONS[self.state]
 
     def check(self, action: LetterAction) -> None:
         """Raise Conflict, with who was first, unless the action is allowed."""

@@ -20,7 +20,7 @@ _PARTS = (
 )
 
 
-def signature_of(error: str | None, error_class: str | None = None) -> str:
+def build_signature(error: str | None, error_class: str | None = None) -> str:
     """The same for errors that differ in numbers, ids, paths and quoted parts only.
 
     A signature is its own signature, has no digit in it, and is one line.

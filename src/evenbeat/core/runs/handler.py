@@ -8,15 +8,15 @@ from uuid import UUID
 from evenbeat.core.errors import InvalidInput, RunStopped
 from evenbeat.core.jobs.model import Cause, Claimed
 from evenbeat.core.runs.outcome import Outcome
-from evenbeat.core.runs.outcome_checks import storable
+from evenbeat.core.runs.outcome_checks import make_storable
 from evenbeat.core.runs.run_log import LEVELS, MOST_LINES, NO_MORE, Level, LogLine
-from evenbeat.core.runs.secrets import Secrets, find_nothing
+from evenbeat.core.runs.secrets import Secrets, find_no_secret
 from evenbeat.core.runs.settle import Recorded
 
 Value = TypeVar("Value")
 
 
-class Toolbox(Protocol):
+class HandlerServices(Protocol):
     """What a node lends to its handlers."""
 
     def find_secret(self, name: str) -> str | None:
@@ -44,7 +44,7 @@ class RunContext:
 
     __slots__ = ("_claimed", "_is_cancelled", "_lines", "_secrets", "_toolbox")
 
-    def __init__(self, claimed: Claimed, toolbox: Toolbox | None = None) -> None:
+    def __init__(self, claimed: Claimed, toolbox: HandlerServices | None = None) -> None:
         self._claimed = claimed
         self._toolbox = toolbox
         self._is_cancelled = False
@@ -97,7 +97,7 @@ class RunContext:
     def secrets(self) -> Secrets:
         """Secrets by name. Those that were looked at are masked in whatever the run leaves."""
         if self._secrets is None:
-            find = find_nothing if self._toolbox is None else self._toolbox.find_secret
+            find = find_no_secret if self._toolbox is None else self._toolbox.find_secret
             self._secrets = Secrets(find)
         return self._secrets
 
@@ -131,7 +131,7 @@ class RunContext:
         self._lines += 1
         if self._toolbox is None or self._lines > MOST_LINES + 1:
             return
-        text = NO_MORE if self._lines > MOST_LINES else storable(str(message), self._secrets)
+        text = NO_MORE if self._lines > MOST_LINES else make_storable(str(message), self._secrets)
         self._toolbox.log(LogLine(self.run_id, level, text))
 
     async def write_log(self) -> None:

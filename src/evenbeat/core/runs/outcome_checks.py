@@ -17,54 +17,54 @@ MOST_ITEMS = 2**31 - 1
 LARGEST_RESULT = 1_000_000
 
 
-def accept(outcome: object, secrets: Secrets | None = None) -> Outcome:
+def check_outcome(outcome: object, secrets: Secrets | None = None) -> Outcome:
     """Whatever a handler returns: garbage, or what cannot be stored, is a failure."""
     if outcome is DONE:
         return DONE
     try:
         match outcome:
             case Done():
-                return accept_done(outcome, secrets)
+                return check_done(outcome, secrets)
             case Failed(error, error_class):
                 trace = outcome.stack_trace
                 return replace(
                     outcome,
-                    error=storable(error, secrets),
+                    error=make_storable(error, secrets),
                     error_class=ErrorClass(error_class),
-                    stack_trace=None if trace is None else storable(trace, secrets),
-                    result=accept_result(outcome.result, secrets),
+                    stack_trace=None if trace is None else make_storable(trace, secrets),
+                    result=check_result(outcome.result, secrets),
                 )
             case Snoozed(delay, reason):
                 delay.total_seconds()
-                shown = None if reason is None else storable(reason, secrets)
+                shown = None if reason is None else make_storable(reason, secrets)
                 return replace(outcome, reason=shown)
             case Cancelled(reason):
                 # That a person asked for it is for the engine to say.
-                return Cancelled(storable(reason, secrets))
+                return Cancelled(make_storable(reason, secrets))
             case _:
                 return Failed(f"the handler returned {type(outcome).__name__}, not an outcome")
     except (InvalidInput, AttributeError, TypeError, ValueError) as error:
-        return Failed(in_words(error, "the handler's outcome cannot be stored", secrets))
+        return Failed(describe_error(error, "the handler's outcome cannot be stored", secrets))
 
 
-def accept_done(outcome: Done, secrets: Secrets | None) -> Done:
-    check_count(outcome.items_crawled, "items_crawled")
-    check_count(outcome.items_indexed, "items_indexed")
+def check_done(outcome: Done, secrets: Secrets | None) -> Done:
+    check_item_count(outcome.items_crawled, "items_crawled")
+    check_item_count(outcome.items_indexed, "items_indexed")
     if outcome.result is None:
         return outcome
-    result = accept_result(outcome.result, secrets)
+    result = check_result(outcome.result, secrets)
     return outcome if secrets is None else replace(outcome, result=result)
 
 
-def accept_result(result: Any, secrets: Secrets | None) -> Any:
+def check_result(result: Any, secrets: Secrets | None) -> Any:
     if result is None:
         return None
     check_json(result, "result")
-    check_size(len(orjson.dumps(result)))
+    check_result_size(len(orjson.dumps(result)))
     return result if secrets is None else secrets.mask_json(result)
 
 
-def check_size(size: int) -> None:
+def check_result_size(size: int) -> None:
     if size > LARGEST_RESULT:
         raise InvalidInput(
             "result",
@@ -73,19 +73,19 @@ def check_size(size: int) -> None:
         )
 
 
-def check_count(count: object, field: str) -> None:
+def check_item_count(count: object, field: str) -> None:
     if not isinstance(count, int) or not 0 <= count <= MOST_ITEMS:
         raise InvalidInput(field, f"must be a whole number from 0 to {MOST_ITEMS}")
 
 
-def in_words(error: BaseException, what: str, secrets: Secrets | None = None) -> str:
+def describe_error(error: BaseException, what: str, secrets: Secrets | None = None) -> str:
     try:
-        return storable(f"{what}: {error}", secrets)
+        return make_storable(f"{what}: {error}", secrets)
     except Exception:
         return f"{what}, which cannot say why"
 
 
-def storable(text: str, secrets: Secrets | None = None, *, keeps_end: bool = False) -> str:
+def make_storable(text: str, secrets: Secrets | None = None, *, keeps_end: bool = False) -> str:
     """PostgreSQL stores neither NUL nor half a surrogate pair; an error message may hold both."""
     # Masked before it is cut: half a secret would not be known any more.
     masked = text if secrets is None else secrets.mask(text)

@@ -10,7 +10,7 @@ from evenbeat.core.runs.handler import Handler, Kind
 SWITCHES = {"program": "EVENBEAT_PROGRAMS=on"}
 
 
-def not_served(kind: str, runs_on: Iterable[str] = ()) -> str:
+def describe_unserved_kind(kind: str, runs_on: Iterable[str] = ()) -> str:
     """That jobs of this kind, for nodes with these labels, wait; and what to do about it."""
     labels = ", ".join(runs_on)
     node = f"node labelled {labels}" if labels else "node"

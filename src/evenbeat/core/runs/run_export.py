@@ -9,7 +9,7 @@ from uuid import UUID
 
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import Run, RunState
-from evenbeat.core.time.schedules.clockwork.instants import format_instant
+from evenbeat.core.time.schedules.base.instants import format_instant
 
 MILLISECOND = timedelta(milliseconds=1)
 COLUMNS = (
@@ -45,7 +45,7 @@ class ExportedRun:
     kind: str | None
 
 
-def as_object(exported: ExportedRun) -> dict[str, Any]:
+def run_to_object(exported: ExportedRun) -> dict[str, Any]:
     """Its columns, as JSON knows them."""
     run = exported.run
     shown = {name: getattr(run, name) for name in COLUMNS if hasattr(run, name)}
@@ -56,15 +56,15 @@ def as_object(exported: ExportedRun) -> dict[str, Any]:
         "kind": exported.kind,
         "duration_ms": None if run.duration is None else run.duration // MILLISECOND,
     }
-    return {name: written(shown[name]) for name in COLUMNS}
+    return {name: to_json_value(shown[name]) for name in COLUMNS}
 
 
-def written(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     return format_instant(value) if isinstance(value, datetime) else value
 
 
 def json_line(exported: ExportedRun) -> str:
-    return f"{json.dumps(as_object(exported), ensure_ascii=False, separators=(',', ':'))}\n"
+    return f"{json.dumps(run_to_object(exported), ensure_ascii=False, separators=(',', ':'))}\n"
 
 
 def csv_line(exported: ExportedRun, *, is_exact: bool = False) -> str:
@@ -72,10 +72,10 @@ def csv_line(exported: ExportedRun, *, is_exact: bool = False) -> str:
 
     Unless it is exact, a text that a spreadsheet would run as a formula has a ' in front.
     """
-    values = as_object(exported)
+    values = run_to_object(exported)
     if values["result"] is not None:
         values["result"] = json.dumps(values["result"], ensure_ascii=False)
-    return csv_row(field_of(values[name], is_exact=is_exact) for name in COLUMNS)
+    return csv_row(to_csv_field(values[name], is_exact=is_exact) for name in COLUMNS)
 
 
 def csv_header() -> str:
@@ -86,7 +86,7 @@ def csv_row(fields: Iterable[str]) -> str:
     return f"{','.join(fields)}\r\n"
 
 
-def field_of(value: Any, *, is_exact: bool) -> str:
+def to_csv_field(value: Any, *, is_exact: bool) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):

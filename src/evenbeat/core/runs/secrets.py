@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 SHORTEST_WORD = 8
 
 
-def find_nothing(name: str) -> str | None:
+def find_no_secret(name: str) -> str | None:
     return None
 
 
@@ -36,19 +36,19 @@ class Secrets:
         if not value:
             raise NoSuchSecret(
                 f"there is no secret {name!r} on this node: set EVENBEAT_SECRET_"
-                f"{variable_part(name)}, or put a file of that name into secrets_dir"
+                f"{to_variable_name(name)}, or put a file of that name into secrets_dir"
             )
         self.hide(value)
         return value
 
     def hide(self, value: str) -> None:
         """Mask this too: a part of a secret, or what was made of one."""
-        self._masked |= set(spellings(value))
+        self._masked |= set(find_encodings(value))
         self._pattern = None
 
     def fill(self, value: Any) -> Any:
         """The same JSON with secrets in the place of references."""
-        name = reference(value)
+        name = find_reference(value)
         if name is not None:
             return self[name]
         match value:
@@ -82,7 +82,7 @@ class Secrets:
                 return value
 
 
-def reference(value: Any) -> str | None:
+def find_reference(value: Any) -> str | None:
     """The name, where this is a reference."""
     if not isinstance(value, dict):
         return None
@@ -93,7 +93,7 @@ def reference(value: Any) -> str | None:
 
 def check_references(value: Any, path: str) -> None:
     """Raise InvalidInput for references whose name no secret can have."""
-    name = reference(value)
+    name = find_reference(value)
     if name is not None:
         if not NAME.fullmatch(name):
             raise InvalidInput(
@@ -101,15 +101,17 @@ def check_references(value: Any, path: str) -> None:
                 "must be a name of up to 100 letters, digits, dots, dashes and underscores",
             )
         return
-    for place, item in parts(value):
+    for place, item in iterate_parts(value):
         check_references(item, f"{path}{place}")
 
 
 def holds_reference(value: Any) -> bool:
-    return reference(value) is not None or any(holds_reference(item) for _, item in parts(value))
+    return find_reference(value) is not None or any(
+        holds_reference(item) for _, item in iterate_parts(value)
+    )
 
 
-def parts(value: Any) -> Iterable[tuple[str, Any]]:
+def iterate_parts(value: Any) -> Iterable[tuple[str, Any]]:
     match value:
         case dict():
             items = cast("dict[str, Any]", value)
@@ -120,12 +122,12 @@ def parts(value: Any) -> Iterable[tuple[str, Any]]:
             return []
 
 
-def variable_part(name: str) -> str:
+def to_variable_name(name: str) -> str:
     """The name as environment variables can have it."""
     return re.sub(r"[^A-Z0-9_]", "_", name.upper())
 
 
-def spellings(secret: str) -> Iterable[str]:
+def find_encodings(secret: str) -> Iterable[str]:
     """The secret as it may turn up in an answer: as it is, in a URL, in JSON, in Python."""
     words = [word for word in secret.split() if len(word) >= SHORTEST_WORD]
     for each in (secret, secret.strip(), *words):

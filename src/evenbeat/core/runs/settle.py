@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from evenbeat.core.frozen import value
-from evenbeat.core.jobs.backoff import rule_for
-from evenbeat.core.jobs.catchup import Missed, move_on
+from evenbeat.core.frozen import frozen_value
+from evenbeat.core.jobs.backoff import find_retry_rule
+from evenbeat.core.jobs.catchup import MissedBeats, find_next_beat
 from evenbeat.core.jobs.model import AfterFailure, Cause, Claimed, ErrorClass, RunState, State
 from evenbeat.core.runs.outcome import (
     Cancelled,
@@ -33,7 +33,7 @@ LONGEST_SNOOZE = timedelta(days=366)
 _MANUAL = Cause.MANUAL
 
 
-@value
+@frozen_value
 class Verdict:
     """What the store writes when a run ends.
 
@@ -52,7 +52,7 @@ class Verdict:
     state: State
     moves_cursor: bool = False
     next_beat_at: datetime | None = None
-    missed: Missed | None = None
+    missed: MissedBeats | None = None
     retry_at: datetime | None = None
     attempts_used: int = 0
     failure_streak: int = 0
@@ -93,14 +93,14 @@ def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> Verdict:
         case Lost():
             return _lost(claimed, outcome, now)
         case Snoozed() | HandedBack():
-            return _again(claimed, outcome, now)
+            return _snoozed_or_handed_back(claimed, outcome, now)
         case Cancelled():
             return _cancelled(claimed, outcome, now)
         case Skipped():
             return _skipped(claimed, outcome, now)
 
 
-def stop(error: str) -> Verdict:
+def stop_job(error: str) -> Verdict:
     """A job that its own rules cannot settle rests as failed, with no beat, until it is mended."""
     return Verdict(
         RunState.FAILED,
@@ -115,7 +115,7 @@ def stop(error: str) -> Verdict:
 
 def _done(claimed: Claimed, outcome: Done, now: datetime) -> Verdict:
     # Nearly every run ends here, so it is made in one go: a `replace` takes longer than all this.
-    state, moves_cursor, next_beat_at, missed = _course(claimed, _DONE, now)
+    state, moves_cursor, next_beat_at, missed = _find_continuation(claimed, _DONE, now)
     return Verdict(
         RunState.COMPLETED,
         state,
@@ -141,7 +141,7 @@ def _failed(claimed: Claimed, outcome: Failed, now: datetime) -> Verdict:
         result=outcome.result,
     )
     policy, attempt = claimed.definition.policy, claimed.run.attempt
-    rule = rule_for(policy.retry_rules, outcome.error_type, outcome.error_class)
+    rule = find_retry_rule(policy.retry_rules, outcome.error_type, outcome.error_class)
     if outcome.is_final or attempt >= _most_attempts(claimed, rule and rule.max_attempts):
         return _dead(claimed, verdict, now)
     backoff = (rule and rule.backoff) or policy.backoff
@@ -159,7 +159,7 @@ def _lost(claimed: Claimed, outcome: Lost, now: datetime) -> Verdict:
         error_class=ErrorClass.LOST,
         error=outcome.reason,
     )
-    rule = rule_for(claimed.definition.policy.retry_rules, ErrorClass.LOST)
+    rule = find_retry_rule(claimed.definition.policy.retry_rules, ErrorClass.LOST)
     most = _most_attempts(claimed, rule and rule.max_attempts)
     if verdict.lost_streak >= MOST_LOSSES or claimed.run.attempt >= most:
         # The next beat has its own three losses.
@@ -168,7 +168,9 @@ def _lost(claimed: Claimed, outcome: Lost, now: datetime) -> Verdict:
     return _waiting(verdict, now)
 
 
-def _again(claimed: Claimed, outcome: Snoozed | HandedBack, now: datetime) -> Verdict:
+def _snoozed_or_handed_back(
+    claimed: Claimed, outcome: Snoozed | HandedBack, now: datetime
+) -> Verdict:
     is_snoozed = isinstance(outcome, Snoozed)
     verdict = Verdict(
         RunState.CANCELLED,
@@ -228,12 +230,12 @@ def _dead(claimed: Claimed, verdict: Verdict, now: datetime) -> Verdict:
 
 def _settled(claimed: Claimed, verdict: Verdict, now: datetime) -> Verdict:
     """The beat, or the manual run, is over: on to the next one. `verdict.state` is for no next."""
-    end = _End(verdict.run_state, verdict.state, verdict.failure_streak, verdict.is_dead)
-    course = _course(claimed, end, now)
+    end = _BeatEnd(verdict.run_state, verdict.state, verdict.failure_streak, verdict.is_dead)
+    course = _find_continuation(claimed, end, now)
     return replace(verdict, **course._asdict())
 
 
-class _End(NamedTuple):
+class _BeatEnd(NamedTuple):
     """How a beat was settled; `last` is where the job rests if nothing is to come."""
 
     run_state: RunState
@@ -242,44 +244,44 @@ class _End(NamedTuple):
     is_dead: bool = False
 
 
-_DONE = _End(RunState.COMPLETED, State.COMPLETED)
+_DONE = _BeatEnd(RunState.COMPLETED, State.COMPLETED)
 
 
-class _Course(NamedTuple):
+class _Continuation(NamedTuple):
     """Where the job rests and what it waits for: fields of the Verdict, in their order."""
 
     state: State
     moves_cursor: bool = False
     next_beat_at: datetime | None = None
-    missed: Missed | None = None
+    missed: MissedBeats | None = None
 
 
-def _course(claimed: Claimed, end: _End, now: datetime) -> _Course:
+def _find_continuation(claimed: Claimed, end: _BeatEnd, now: datetime) -> _Continuation:
     if not claimed.definition.timetable.schedule.is_recurring:
-        return _course_of_one_off(claimed, end)
+        return _find_one_off_continuation(claimed, end)
     if claimed.run.cause is _MANUAL and claimed.next_beat_at is not None:
-        return _Course(_at_rest(claimed, end))
+        return _Continuation(_at_rest(claimed, end))
     if end.is_dead and claimed.definition.policy.after_failure is AfterFailure.STOP:
-        return _Course(State.FAILED, moves_cursor=True)
+        return _Continuation(State.FAILED, moves_cursor=True)
     # A manual run of a job without a cursor is the retry of one that was stopped, cancelled or
     # at its end: the schedule is taken up again, and nothing lies behind it.
-    next_beat_at, missed = move_on(claimed, end.run_state, now)
+    next_beat_at, missed = find_next_beat(claimed, end.run_state, now)
     if next_beat_at is not None:
-        return _Course(_at_rest(claimed, end), True, next_beat_at, missed)
-    return _Course(State.FAILED if end.is_dead else State.COMPLETED, True, None, missed)
+        return _Continuation(_at_rest(claimed, end), True, next_beat_at, missed)
+    return _Continuation(State.FAILED if end.is_dead else State.COMPLETED, True, None, missed)
 
 
-def _course_of_one_off(claimed: Claimed, end: _End) -> _Course:
+def _find_one_off_continuation(claimed: Claimed, end: _BeatEnd) -> _Continuation:
     run, cursor = claimed.run, claimed.next_beat_at
     if run.beat_at is not None and (cursor is None or cursor <= run.beat_at):
-        return _Course(end.last, moves_cursor=True)
+        return _Continuation(end.last, moves_cursor=True)
     if cursor is None:
-        return _Course(end.last)
+        return _Continuation(end.last)
     # Run by hand ahead of its time, or owed from before an edit: its own beat still comes.
-    return _Course(State.FAILED if end.is_dead else State.PENDING)
+    return _Continuation(State.FAILED if end.is_dead else State.PENDING)
 
 
-def _at_rest(claimed: Claimed, end: _End) -> State:
+def _at_rest(claimed: Claimed, end: _BeatEnd) -> State:
     """Where a recurring job that has a next beat waits for it."""
     if end is _DONE:
         return State.SCHEDULED

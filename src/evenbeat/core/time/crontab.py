@@ -22,7 +22,7 @@ _WORD = re.compile(r"([^ \t]+)[ \t]*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CrontabSetting:
     """A line `NAME=value`, which holds for the lines below it."""
 
     number: int
@@ -32,7 +32,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CrontabEntry:
     """A line that runs something: when, as whom, what, with which settings and standard input."""
 
     number: int
@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableLine:
     """A line that cron could not run either, or that nobody but cron can."""
 
     number: int
@@ -53,14 +53,14 @@ class Unreadable:
     why: str
 
 
-Line = Setting | Entry | Unreadable
+CrontabLine = CrontabSetting | CrontabEntry | UnreadableLine
 
 
 @dataclass(frozen=True, slots=True)
 class Crontab:
     """A whole crontab: every line is one of `lines`, a comment, or blank."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[CrontabLine, ...]
     comments: int
     blanks: int
     has_user_column: bool
@@ -68,19 +68,21 @@ class Crontab:
     has_carriage_returns: bool
 
 
-def read(text: str, *, has_user_column: bool | None = None, users: Collection[str] = ()) -> Crontab:
+def parse_crontab(
+    text: str, *, has_user_column: bool | None = None, users: Collection[str] = ()
+) -> Crontab:
     """Read a crontab; whether it names users is found out from `users`, unless it is said."""
     raw = text.removeprefix("\ufeff").removesuffix("\n").split("\n") if text else []
     numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(raw, 1)]
     stripped = [(number, line.lstrip(" \t")) for number, line in numbered]
     meant = [(number, line) for number, line in stripped if line and not line.startswith("#")]
     if has_user_column is None:
-        has_user_column = names_users([line for _, line in meant], users)
-    lines: list[Line] = []
+        has_user_column = has_user_names([line for _, line in meant], users)
+    lines: list[CrontabLine] = []
     settings: dict[str, str] = {}
     for number, line in meant:
-        found = read_line(number, line, settings, has_user_column=has_user_column)
-        if isinstance(found, Setting):
+        found = parse_line(number, line, settings, has_user_column=has_user_column)
+        if isinstance(found, CrontabSetting):
             settings = settings | {found.name: found.value}
         lines.append(found)
     return Crontab(
@@ -92,37 +94,37 @@ def read(text: str, *, has_user_column: bool | None = None, users: Collection[st
     )
 
 
-def names_users(lines: Collection[str], users: Collection[str]) -> bool:
+def has_user_names(lines: Collection[str], users: Collection[str]) -> bool:
     """Whether the word before each command is a user of this machine, and one of them is root.
 
     `mail` and `backup` are users as well as commands: without a root among them, they are commands.
     """
-    found = [after_schedule(line)[1] for line in lines if not _SETTING.fullmatch(line)]
+    found = [split_schedule(line)[1] for line in lines if not _SETTING.fullmatch(line)]
     named = [word[1] for rest in found if (word := _WORD.fullmatch(rest))]
     return ROOT in named and all(name == ROOT or name in users for name in named)
 
 
-def read_line(
+def parse_line(
     number: int, line: str, settings: Mapping[str, str], *, has_user_column: bool
-) -> Line:
+) -> CrontabLine:
     assigned = _SETTING.fullmatch(line)
     if assigned:
         name = assigned[1] or assigned[2] or assigned[3]
-        return Setting(number, line, name, unquoted(assigned[4].strip()))
-    schedule, rest = after_schedule(line)
+        return CrontabSetting(number, line, name, unquote(assigned[4].strip()))
+    schedule, rest = split_schedule(line)
     if not schedule:
-        return Unreadable(number, line, "has fewer than five fields before its command")
+        return UnreadableLine(number, line, "has fewer than five fields before its command")
     user = None
     if has_user_column:
         word = _WORD.fullmatch(rest)
         user, rest = (word[1], word[2]) if word else (None, "")
     command, stdin = split_command(rest)
     if not command.strip():
-        return Unreadable(number, line, "has no command")
-    return Entry(number, line, schedule, command, stdin, user, settings)
+        return UnreadableLine(number, line, "has no command")
+    return CrontabEntry(number, line, schedule, command, stdin, user, settings)
 
 
-def after_schedule(line: str) -> tuple[str, str]:
+def split_schedule(line: str) -> tuple[str, str]:
     """The fields of the schedule, and what follows them; no fields where there are too few."""
     fields: list[str] = []
     rest = line
@@ -135,7 +137,7 @@ def after_schedule(line: str) -> tuple[str, str]:
     return " ".join(fields), rest
 
 
-def unquoted(value: str) -> str:
+def unquote(value: str) -> str:
     is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if is_quoted else value
 
@@ -174,13 +176,13 @@ def check_fields(schedule: str) -> None:
             raise InvalidInput("schedule", f"{field!r} is not a field that cron knows")
 
 
-def doubts(entry: Entry, zone: str) -> tuple[str, ...]:
+def find_warnings(entry: CrontabEntry, zone: str) -> tuple[str, ...]:
     """What a person should look at, although the line can be taken over as it is."""
     found: list[str] = []
     fields = entry.schedule.split()
     if len(fields) == COLUMNS:
-        found.extend(doubts_about_days(fields[2], fields[4]))
-        found.extend(doubts_about_steps(fields))
+        found.extend(find_day_warnings(fields[2], fields[4]))
+        found.extend(find_step_warnings(fields))
     if entry.user is not None:
         found.append(f"cron ran it as {entry.user}, and a node runs programs as its own user")
     if entry.stdin is not None:
@@ -191,7 +193,7 @@ def doubts(entry: Entry, zone: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def doubts_about_days(day: str, weekday: str) -> list[str]:
+def find_day_warnings(day: str, weekday: str) -> list[str]:
     if "*" in (day, weekday):
         return []
     if day.startswith("*") or weekday.startswith("*"):
@@ -204,7 +206,7 @@ def doubts_about_days(day: str, weekday: str) -> list[str]:
     ]
 
 
-def doubts_about_steps(fields: list[str]) -> list[str]:
+def find_step_warnings(fields: list[str]) -> list[str]:
     """Crons differ about a step without a range: to some it is none at all."""
     terms = [term for field in fields for term in field.split(",")]
     odd = [term for term in terms if "/" in term and not set(term.partition("/")[0]) & set("*-")]

@@ -13,7 +13,7 @@ from typing import Any
 
 from evenbeat.core.errors import InvalidInput
 
-LONGEST = timedelta(days=3650)
+LONGEST_DURATION = timedelta(days=3650)
 """Ten years: nothing that Evenbeat waits for is longer."""
 
 MAX_TEXT = 256
@@ -24,7 +24,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DurationUnit:
     """A unit by its short name, its word, and every other way to write it."""
 
     short: str
@@ -37,12 +37,12 @@ class Unit:
         return (self.short, self.word, f"{self.word}s", *self.others)
 
 
-WEEK = Unit("w", "week", timedelta(weeks=1))
-DAY = Unit("d", "day", timedelta(days=1))
-HOUR = Unit("h", "hour", timedelta(hours=1), ("hr", "hrs"))
-MINUTE = Unit("m", "minute", timedelta(minutes=1), ("min", "mins"))
-SECOND = Unit("s", "second", _SECOND, ("sec", "secs"))
-MILLISECOND = Unit("ms", "millisecond", timedelta(milliseconds=1))
+WEEK = DurationUnit("w", "week", timedelta(weeks=1))
+DAY = DurationUnit("d", "day", timedelta(days=1))
+HOUR = DurationUnit("h", "hour", timedelta(hours=1), ("hr", "hrs"))
+MINUTE = DurationUnit("m", "minute", timedelta(minutes=1), ("min", "mins"))
+SECOND = DurationUnit("s", "second", _SECOND, ("sec", "secs"))
+MILLISECOND = DurationUnit("ms", "millisecond", timedelta(milliseconds=1))
 
 _UNITS = {
     spelling: unit
@@ -55,24 +55,26 @@ _PRINTED = (DAY, HOUR, MINUTE, SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DurationLimits:
     """What a duration may be: from shortest to longest, and whether parts of a second count."""
 
     shortest: timedelta = timedelta(0)
-    longest: timedelta = LONGEST
+    longest: timedelta = LONGEST_DURATION
     fractions: bool = False
 
 
-ANY = Limits()
-EXACT = Limits(fractions=True)
+ANY_DURATION = DurationLimits()
+EXACT_DURATION = DurationLimits(fractions=True)
 
 
-def parse_duration(value: Any, field: str = "duration", limits: Limits = ANY) -> timedelta:
+def parse_duration(
+    value: Any, field: str = "duration", limits: DurationLimits = ANY_DURATION
+) -> timedelta:
     """Read a duration from text, or from a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidInput(field, 'write a duration such as "30m", or a number of seconds')
     micros = _micros_of_text(value, field) if isinstance(value, str) else _micros(value, field)
-    if micros > LONGEST // _MICROSECOND:
+    if micros > LONGEST_DURATION // _MICROSECOND:
         raise InvalidInput(field, f"at most {format_duration(limits.longest)}")
     if not limits.fractions and micros % 1_000_000:
         raise InvalidInput(field, "whole seconds only")
@@ -99,7 +101,7 @@ def describe_duration(length: timedelta) -> str:
     return " ".join(parts) or "0 seconds"
 
 
-def coarse(length: timedelta) -> timedelta:
+def round_for_people(length: timedelta) -> timedelta:
     """No finer than one can take in: hours and minutes, not seconds as well."""
     length = max(length, timedelta(0))
     for larger, finer in pairwise(_PRINTED):
@@ -108,7 +110,7 @@ def coarse(length: timedelta) -> timedelta:
     return length - length % _SECOND
 
 
-def plain_text(value: Any, field: str, longest: int = MAX_TEXT) -> str:
+def check_plain_text(value: Any, field: str, longest: int = MAX_TEXT) -> str:
     """The value if it is printable ASCII text of bounded length: what every parser asks first."""
     if not isinstance(value, str):
         raise InvalidInput(field, "must be a text")
@@ -124,7 +126,7 @@ def is_unit(word: str) -> bool:
     return _spelling(word) in _UNITS
 
 
-def _counted(length: timedelta) -> Iterator[tuple[str, Unit]]:
+def _counted(length: timedelta) -> Iterator[tuple[str, DurationUnit]]:
     if length < timedelta(0):
         raise ValueError(f"a duration is never negative: {length!r}")
     for unit in _PRINTED:
@@ -137,13 +139,13 @@ def _counted(length: timedelta) -> Iterator[tuple[str, Unit]]:
 
 def _micros(seconds: float, field: str) -> Decimal:
     # A float above the longest would lose its fraction, and NaN is not below it either.
-    if not 0 <= seconds <= LONGEST.total_seconds():
-        raise InvalidInput(field, f"from 0 to {int(LONGEST.total_seconds())} seconds")
+    if not 0 <= seconds <= LONGEST_DURATION.total_seconds():
+        raise InvalidInput(field, f"from 0 to {int(LONGEST_DURATION.total_seconds())} seconds")
     return (Decimal(str(seconds)) * 1_000_000).to_integral_value()
 
 
 def _micros_of_text(value: str, field: str) -> Decimal:
-    text = plain_text(value, field).strip()
+    text = check_plain_text(value, field).strip()
     pairs = _iso_pairs(text) if text.startswith("P") else _pairs(text)
     total = Decimal(0)
     previous = None
@@ -160,8 +162,8 @@ def _micros_of_text(value: str, field: str) -> Decimal:
 
 
 def _checked(
-    pairs: Iterator[tuple[str, Unit | None]], text: str, field: str
-) -> Iterator[tuple[Decimal, Unit]]:
+    pairs: Iterator[tuple[str, DurationUnit | None]], text: str, field: str
+) -> Iterator[tuple[Decimal, DurationUnit]]:
     for number, unit in pairs:
         whole, _, fraction = number.partition(".")
         if unit is None or not whole.isdigit() or (fraction and not fraction.isdigit()):
@@ -177,12 +179,12 @@ def _unreadable(text: str, field: str) -> InvalidInput:
     )
 
 
-def _pairs(text: str) -> Iterator[tuple[str, Unit | None]]:
+def _pairs(text: str) -> Iterator[tuple[str, DurationUnit | None]]:
     for number, word in _split(text.replace(" ", "")):
         yield number, _UNITS.get(_spelling(word))
 
 
-def _iso_pairs(text: str) -> Iterator[tuple[str, Unit | None]]:
+def _iso_pairs(text: str) -> Iterator[tuple[str, DurationUnit | None]]:
     date, separator, time = text[1:].partition("T")
     if separator and not time:
         yield "", None

@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 from typing import Any, Self, cast
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.durations import EXACT, format_duration, parse_duration
-from evenbeat.core.time.schedules.clockwork.instants import (
+from evenbeat.core.time.durations import EXACT_DURATION, format_duration, parse_duration
+from evenbeat.core.time.schedules.base.instants import (
     FIRST_INSTANT,
     check_instant,
     format_instant,
     read_instant,
 )
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import Schedule
 from evenbeat.core.time.schedules.every import Every
 
 FIELD = "place"
@@ -20,7 +20,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChosenPhase:
     """What planning or balancing decided where the schedule leaves it open; nobody wrote it.
 
     Of an interval, `phase` is its phase; of any other schedule, how long after the instants that it
@@ -72,8 +72,8 @@ class Place:
         given = cast("dict[str, Any]", value)
         before, until, then = given.get("before"), given.get("until"), given.get("then")
         return cls(
-            parse_duration(given.get("phase"), f"{FIELD}.phase", EXACT),
-            None if before is None else parse_duration(before, f"{FIELD}.before", EXACT),
+            parse_duration(given.get("phase"), f"{FIELD}.phase", EXACT_DURATION),
+            None if before is None else parse_duration(before, f"{FIELD}.before", EXACT_DURATION),
             None if until is None else read_instant(until, f"{FIELD}.until"),
             None if then is None else read_instant(then, f"{FIELD}.then"),
         )
@@ -86,6 +86,6 @@ def with_phase(schedule: Schedule, phase: timedelta | None) -> Schedule:
     return schedule.with_phase(phase)
 
 
-def delay_of(schedule: Schedule, phase: timedelta | None) -> timedelta:
+def find_delay(schedule: Schedule, phase: timedelta | None) -> timedelta:
     """How long after the instants that the schedule names the job beats."""
     return timedelta(0) if phase is None or isinstance(schedule, Every) else phase

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evenbeat.core.time.durations import describe_duration
-from evenbeat.core.time.schedules.clockwork.instants import RESOLUTION
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock
-from evenbeat.core.time.schedules.clockwork.zones import ELAPSED_TIME, Stretch, stretches_from
+from evenbeat.core.time.schedules.base.instants import RESOLUTION
+from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.wall_clock import WallClock
+from evenbeat.core.time.schedules.base.zones import ELAPSED_TIME, OffsetPeriod, offset_periods_from
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable
 
@@ -15,7 +15,7 @@ _YEAR = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class SchedulePreview:
     """A timetable in words, its next beats, and what the next clock change does to it."""
 
     kind: str
@@ -27,14 +27,14 @@ class Preview:
     remark: str | None
 
 
-def preview(timetable: Timetable, now: datetime, count: int) -> Preview:
+def preview_timetable(timetable: Timetable, now: datetime, count: int) -> SchedulePreview:
     planned = timetable.planned_at(now)
     schedule = planned.schedule
     # `now` is planned as the instant it stands for, which is not later than itself.
     since = now if schedule.is_recurring else now - RESOLUTION
     if isinstance(schedule, Once):
         since = min(since, schedule.at - RESOLUTION)
-    return Preview(
+    return SchedulePreview(
         kind=schedule.kind,
         words=planned.describe(),
         text=schedule.to_text(),
@@ -48,12 +48,12 @@ def preview(timetable: Timetable, now: datetime, count: int) -> Preview:
 def _remark(schedule: Schedule, now: datetime) -> str | None:
     if isinstance(schedule, Once) and schedule.at < now:
         return "This instant has passed: the job would run at once."
-    return clock_change(schedule, now) if isinstance(schedule, WallClock) else None
+    return describe_clock_change(schedule, now) if isinstance(schedule, WallClock) else None
 
 
-def clock_change(schedule: WallClock, now: datetime) -> str | None:
+def describe_clock_change(schedule: WallClock, now: datetime) -> str | None:
     """The next clock change of the schedule's zone within a year, and what it does."""
-    for stretch in stretches_from(now, schedule.zone):
+    for stretch in offset_periods_from(now, schedule.zone):
         if stretch.starts_at > now + _YEAR:
             return None
         if stretch.starts_at > now and stretch.offset != stretch.before:
@@ -61,14 +61,14 @@ def clock_change(schedule: WallClock, now: datetime) -> str | None:
     return None
 
 
-def _announce(stretch: Stretch, zone: str) -> str:
+def _announce(stretch: OffsetPeriod, zone: str) -> str:
     way = "forward" if stretch.offset > stretch.before else "back"
     length = describe_duration(abs(stretch.offset - stretch.before))
     at = (stretch.starts_at + stretch.before).strftime("%A %-d %B %Y at %H:%M")
     return f"Clocks in {zone} go {way} {length} on {at}"
 
 
-def _effect(schedule: WallClock, stretch: Stretch) -> str:
+def _effect(schedule: WallClock, stretch: OffsetPeriod) -> str:
     """What becomes of the first beat inside the times that are left out or repeated."""
     pattern = schedule.pattern()
     dst = schedule.dst or pattern.dst

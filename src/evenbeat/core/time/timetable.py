@@ -7,9 +7,14 @@ from itertools import islice
 from typing import Any, Self, cast
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.durations import Limits, describe_duration, format_duration, parse_duration
-from evenbeat.core.time.phase import Place, delay_of, with_phase
-from evenbeat.core.time.schedules.clockwork.instants import (
+from evenbeat.core.time.durations import (
+    DurationLimits,
+    describe_duration,
+    format_duration,
+    parse_duration,
+)
+from evenbeat.core.time.phase import ChosenPhase, find_delay, with_phase
+from evenbeat.core.time.schedules.base.instants import (
     AFTER_LAST,
     BEFORE_FIRST,
     EPOCH,
@@ -21,19 +26,19 @@ from evenbeat.core.time.schedules.clockwork.instants import (
     format_instant,
     read_instant,
 )
-from evenbeat.core.time.schedules.clockwork.reading import parse_object
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
-from evenbeat.core.time.schedules.clockwork.window import Window
+from evenbeat.core.time.schedules.base.parsing import parse_object
+from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
-from evenbeat.core.time.windowed_beats import first_inside
+from evenbeat.core.time.windowed_beats import find_first_beat_in_window
 
 MAX_RUNS = 1_000_000_000
 MAX_BEATS = 10_000
 """How many beats may be listed at once."""
 
 SAMPLE = 100
-SLACK = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=1))
+SLACK_LIMITS = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=1))
 FIELDS = (
     *("schedule", "starts_at", "ends_at", "max_runs", "window", "within", "prefers", "balance"),
     "place",
@@ -41,7 +46,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TimetableBounds:
     """From when on (inclusive) and until when (exclusive) beats exist, and how many runs in all."""
 
     starts_at: datetime | None = None
@@ -86,7 +91,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Beats:
+class BeatsInPeriod:
     """The first beats of a period, and how many there are: at least so many, if not exact."""
 
     instants: tuple[datetime, ...]
@@ -103,12 +108,12 @@ class Timetable:
     """
 
     schedule: Schedule
-    bounds: Bounds = Bounds()
+    bounds: TimetableBounds = TimetableBounds()
     window: Window | None = None
     within: timedelta | None = None
     prefers: Window | None = None
     balance: bool = True
-    place: Place | None = None
+    place: ChosenPhase | None = None
     # The schedule with its place, and with the one before: made once, asked after every run.
     _rhythm: Schedule = field(init=False, compare=False, repr=False)
     _former: Schedule = field(init=False, compare=False, repr=False)
@@ -125,9 +130,9 @@ class Timetable:
             ("_former", place and place.before),
         ):
             object.__setattr__(self, name, with_phase(self.schedule, phase))
-        object.__setattr__(self, "delay", delay_of(self.schedule, place and place.phase))
+        object.__setattr__(self, "delay", find_delay(self.schedule, place and place.phase))
         is_moved = bool(self.delay) or (place is not None and place.until is not None)
-        is_bounded = self.bounds != Bounds() or self.window is not None
+        is_bounded = self.bounds != TimetableBounds() or self.window is not None
         object.__setattr__(self, "_is_plain", not is_moved and not is_bounded)
         if self.window is None or self.window.outside != "skip" or not self.is_definite:
             return
@@ -178,16 +183,16 @@ class Timetable:
         if self.is_definite:
             return self
         start = max(as_utc(instant), self.bounds.first)
-        return replace(self, place=Place((start - EPOCH) % self.schedule.interval))
+        return replace(self, place=ChosenPhase((start - EPOCH) % self.schedule.interval))
 
     def placed(self, phase: timedelta) -> Self:
         """This timetable at another place, for a job that has no beat behind it."""
-        return replace(self, place=Place(phase))
+        return replace(self, place=ChosenPhase(phase))
 
     def moved(self, phase: timedelta, until: datetime) -> Self:
         """This timetable at another place from its beat at `until` on."""
         before = self.place.phase if self.place else timedelta(0)
-        return replace(self, place=Place(phase, before, until))
+        return replace(self, place=ChosenPhase(phase, before, until))
 
     def seeded(self, name: str) -> Self:
         return replace(self, schedule=self.schedule.seeded(name))
@@ -210,17 +215,17 @@ class Timetable:
 
     def beats_between(
         self, start: datetime, end: datetime, cap: int, runs_so_far: int = 0
-    ) -> Beats:
+    ) -> BeatsInPeriod:
         """The beats later than the start and not later than the end: the first `cap` of them."""
         wanted = min(_checked(cap, "cap"), self.bounds.runs_left(runs_so_far))
         instants: list[datetime] = []
         for beat in self._beats(start):
             if beat > end:
-                return Beats(tuple(instants), len(instants), is_exact=True)
+                return BeatsInPeriod(tuple(instants), len(instants), is_exact=True)
             if len(instants) == wanted:
                 return self._more_than(instants, start, end, runs_so_far)
             instants.append(beat)
-        return Beats(tuple(instants), len(instants), is_exact=True)
+        return BeatsInPeriod(tuple(instants), len(instants), is_exact=True)
 
     def latest_between(self, start: datetime, end: datetime) -> datetime | None:
         """The last beat later than the start and not later than the end, in a few dozen steps."""
@@ -289,7 +294,7 @@ class Timetable:
             raise InvalidInput("balance", "must be true or false")
         return cls(
             parse_object(given.get("schedule")),
-            Bounds(**instants, max_runs=given.get("max_runs")),
+            TimetableBounds(**instants, max_runs=given.get("max_runs")),
             balance=balance,
             **{name: read(given[name]) for name, read in _READERS.items() if name in given},
         )
@@ -305,7 +310,7 @@ class Timetable:
         if place is None or place.until is None:
             return self._next_by(self._rhythm, self.delay, instant)
         if instant < place.until:
-            beat = self._next_by(self._former, delay_of(self.schedule, place.before), instant)
+            beat = self._next_by(self._former, find_delay(self.schedule, place.before), instant)
             if beat is not None and beat < place.until:
                 return beat
         since = place.since(self.schedule) - RESOLUTION
@@ -317,7 +322,7 @@ class Timetable:
             beat = schedule.next_after(max(instant - delay, floor))
             return None if beat is None else min(beat + delay, LAST_INSTANT)
         if window.outside == "skip":
-            return first_inside(schedule, window, max(instant, floor), self.bounds.end)
+            return find_first_beat_in_window(schedule, window, max(instant, floor), self.bounds.end)
         # What beat since the window closed waits for the opening, so look back to the closing.
         since = instant if window.is_open(instant) else window.closed_since(instant) - RESOLUTION
         beat = schedule.next_after(max(since, floor))
@@ -342,14 +347,14 @@ class Timetable:
 
     def _more_than(
         self, instants: list[datetime], start: datetime, end: datetime, runs_so_far: int
-    ) -> Beats:
+    ) -> BeatsInPeriod:
         left = self.bounds.runs_left(runs_so_far)
         if len(instants) == left:
-            return Beats(tuple(instants), left, is_exact=True)
+            return BeatsInPeriod(tuple(instants), left, is_exact=True)
         total = self.count_between(start, end)
         if total is not None:
-            return Beats(tuple(instants), min(total, left), is_exact=True)
-        return Beats(tuple(instants), len(instants) + 1, is_exact=False)
+            return BeatsInPeriod(tuple(instants), min(total, left), is_exact=True)
+        return BeatsInPeriod(tuple(instants), len(instants) + 1, is_exact=False)
 
 
 def _checked(count: int, field: str) -> int:
@@ -372,11 +377,11 @@ def _read_prefers(value: Any) -> Window | None:
 
 
 def _read_within(value: Any) -> timedelta | None:
-    return None if value is None else parse_duration(value, "within", SLACK)
+    return None if value is None else parse_duration(value, "within", SLACK_LIMITS)
 
 
-def _read_place(value: Any) -> Place | None:
-    return None if value is None else Place.from_object(value)
+def _read_place(value: Any) -> ChosenPhase | None:
+    return None if value is None else ChosenPhase.from_object(value)
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
-from evenbeat.core.time.schedules.clockwork.instants import LAST_INSTANT, RESOLUTION
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock
-from evenbeat.core.time.schedules.clockwork.window import Window
-from evenbeat.core.time.schedules.clockwork.zones import FIXED_TIMES, Stretch, stretches_from
+from evenbeat.core.time.schedules.base.instants import LAST_INSTANT, RESOLUTION
+from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.wall_clock import WallClock
+from evenbeat.core.time.schedules.base.window import Window
+from evenbeat.core.time.schedules.base.zones import FIXED_TIMES, OffsetPeriod, offset_periods_from
 from evenbeat.core.time.schedules.every import Every
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -28,14 +28,14 @@ _WEEK = 7 * _DAY
 _NONE = timedelta(0)
 
 
-def first_inside(
+def find_first_beat_in_window(
     schedule: Schedule, window: Window, after: datetime, end: datetime
 ) -> datetime | None:
     """The first beat later than `after` and before the end at which the window is open."""
     if isinstance(schedule, Every):
-        return _search(_Rhythm(schedule, _week_of(window)), window.zone, after, end)
+        return _search(_IntervalBeats(schedule, _week_of(window)), window.zone, after, end)
     if isinstance(schedule, WallClock):
-        return _search(_Clock(schedule, _week_of(window)), window.zone, after, end)
+        return _search(_WallClockBeats(schedule, _week_of(window)), window.zone, after, end)
     beat = schedule.next_after(after)
     while beat is not None and beat < end:
         if window.is_open(beat):
@@ -44,12 +44,12 @@ def first_inside(
     return None
 
 
-class _Week:
+class _WeekSpans:
     """The spans of a window in the week of its wall clock, in order, apart from each other."""
 
     def __init__(self, window: Window) -> None:
         spans: list[tuple[int, int]] = []
-        for start, end in sorted(_places(window)):
+        for start, end in sorted(_span_positions(window)):
             if spans and start <= spans[-1][1]:
                 spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
             else:
@@ -62,31 +62,31 @@ class _Week:
         self._ends = [end for _, end in spans]
 
     def is_open(self, wall: datetime) -> bool:
-        place = _place(wall)
+        place = _microseconds_into_week(wall)
         return place < self._ends[bisect_right(self._starts, place) - 1]
 
     def next_opening(self, wall: datetime) -> datetime:
         """The first strictly later, for a time outside."""
-        place = _place(wall)
+        place = _microseconds_into_week(wall)
         return wall + (self._starts[bisect_right(self._starts, place)] - place) * RESOLUTION
 
-    def is_open_in(self, stretch: Stretch, instant: datetime) -> bool:
+    def is_open_in(self, stretch: OffsetPeriod, instant: datetime) -> bool:
         return self.is_open(self._wall_in(stretch, instant))
 
-    def next_opening_in(self, stretch: Stretch, instant: datetime) -> datetime:
+    def next_opening_in(self, stretch: OffsetPeriod, instant: datetime) -> datetime:
         return stretch.instant_at(self.next_opening(self._wall_in(stretch, instant)))
 
-    def _wall_in(self, stretch: Stretch, instant: datetime) -> datetime:
+    def _wall_in(self, stretch: OffsetPeriod, instant: datetime) -> datetime:
         # While an hour is repeated, a window stays as it was when the clock was set back.
         return max(stretch.wall_at(instant), stretch.first_wall(FIXED_TIMES) - RESOLUTION)
 
 
 @lru_cache(maxsize=512)
-def _week_of(window: Window) -> _Week:
-    return _Week(window)
+def _week_of(window: Window) -> _WeekSpans:
+    return _WeekSpans(window)
 
 
-def _places(window: Window) -> Iterator[tuple[int, int]]:
+def _span_positions(window: Window) -> Iterator[tuple[int, int]]:
     for span in window.spans:
         opens, closes = ((wall - _MONDAY) // RESOLUTION for wall in span.on(_MONDAY))
         for day in span.days:
@@ -95,10 +95,10 @@ def _places(window: Window) -> Iterator[tuple[int, int]]:
                 yield week + day * _DAY + opens, week + day * _DAY + closes
 
 
-class _Beats(Protocol):
+class _BeatSource(Protocol):
     """What is asked of a schedule here."""
 
-    week: _Week
+    week: _WeekSpans
 
     @property
     def schedule(self) -> Schedule: ...
@@ -112,15 +112,17 @@ class _Beats(Protocol):
         """The first beat not earlier than `low` inside the week, were these offsets for ever."""
         ...
 
-    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+    def may_beat(self, begin: datetime, stretch: OffsetPeriod, reach: timedelta) -> bool:
         """Whether a beat may come within the reach of a clock change, in the beats' own stretch."""
         ...
 
 
-def _search(beats: _Beats, window_zone: str, after: datetime, end: datetime) -> datetime | None:
+def _search(
+    beats: _BeatSource, window_zone: str, after: datetime, end: datetime
+) -> datetime | None:
     # The first beat inside under each pair of offsets stays the first until it has passed.
     known: dict[tuple[timedelta, timedelta], datetime] = {}
-    for ours, theirs in _together(after, beats.zone or window_zone, window_zone):
+    for ours, theirs in _paired_periods(after, beats.zone or window_zone, window_zone):
         begin = max(ours.starts_at, theirs.starts_at)
         if begin >= end:
             return None
@@ -128,7 +130,7 @@ def _search(beats: _Beats, window_zone: str, after: datetime, end: datetime) -> 
         low = max(begin, after + RESOLUTION)
         reach = max(_change_at(begin, ours), _change_at(begin, theirs))
         until = min(begin + reach, stop)
-        if reach and _may_catch(beats, ours, theirs, reach):
+        if reach and _may_clock_change_add_beat(beats, ours, theirs, reach):
             beat = _walk(beats, theirs, low, until)
             if beat is not None:
                 return beat
@@ -149,7 +151,9 @@ def _search(beats: _Beats, window_zone: str, after: datetime, end: datetime) -> 
     return None
 
 
-def _walk(beats: _Beats, theirs: Stretch, low: datetime, end: datetime) -> datetime | None:
+def _walk(
+    beats: _BeatSource, theirs: OffsetPeriod, low: datetime, end: datetime
+) -> datetime | None:
     """The first beat inside from `low` to before the end, from beat to beat, in one stretch."""
     beat = beats.schedule.next_after(low - RESOLUTION)
     while beat is not None and beat < end:
@@ -160,9 +164,11 @@ def _walk(beats: _Beats, theirs: Stretch, low: datetime, end: datetime) -> datet
     return None
 
 
-def _together(after: datetime, zone: str, other_zone: str) -> Iterator[tuple[Stretch, Stretch]]:
+def _paired_periods(
+    after: datetime, zone: str, other_zone: str
+) -> Iterator[tuple[OffsetPeriod, OffsetPeriod]]:
     """Stretches of two zones side by side, each pair as long as both last."""
-    ours, theirs = stretches_from(after, zone), stretches_from(after, other_zone)
+    ours, theirs = offset_periods_from(after, zone), offset_periods_from(after, other_zone)
     mine, other = next(ours, None), next(theirs, None)
     while mine is not None and other is not None:
         yield mine, other
@@ -171,11 +177,13 @@ def _together(after: datetime, zone: str, other_zone: str) -> Iterator[tuple[Str
         other = next(theirs, None) if other.ends_at == ends_at else other
 
 
-def _change_at(instant: datetime, stretch: Stretch) -> timedelta:
+def _change_at(instant: datetime, stretch: OffsetPeriod) -> timedelta:
     return abs(stretch.offset - stretch.before) if stretch.starts_at == instant else _NONE
 
 
-def _may_catch(beats: _Beats, ours: Stretch, theirs: Stretch, reach: timedelta) -> bool:
+def _may_clock_change_add_beat(
+    beats: _BeatSource, ours: OffsetPeriod, theirs: OffsetPeriod, reach: timedelta
+) -> bool:
     """Whether a clock change may bring a beat inside that is not there by the week's pattern.
 
     That is a beat leapt over, which comes right after the leap, or a beat in a repeated hour
@@ -189,12 +197,12 @@ def _may_catch(beats: _Beats, ours: Stretch, theirs: Stretch, reach: timedelta) 
     return is_open and beats.may_beat(begin, ours, reach)
 
 
-class _Rhythm:
+class _IntervalBeats:
     """Beats of an interval."""
 
     zone = None
 
-    def __init__(self, schedule: Every, week: _Week) -> None:
+    def __init__(self, schedule: Every, week: _WeekSpans) -> None:
         self.schedule, self.week = schedule, week
 
     def first(self, low: datetime, offset: timedelta, window_offset: timedelta) -> datetime:
@@ -202,7 +210,7 @@ class _Rhythm:
         beat, interval = self.schedule.next_after(low - RESOLUTION), self.schedule.interval
         if beat is None:
             return _NEVER
-        place = _place(_wall(beat, window_offset))
+        place = _microseconds_into_week(_wall(beat, window_offset))
         counts = [
             _steps_into(place - start, length, interval // RESOLUTION)
             for start, length in self.week.spans
@@ -212,15 +220,15 @@ class _Rhythm:
             return _NEVER
         return beat + count * interval
 
-    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+    def may_beat(self, begin: datetime, stretch: OffsetPeriod, reach: timedelta) -> bool:
         del begin, stretch, reach
         return True
 
 
-class _Clock:
+class _WallClockBeats:
     """Beats of a pattern on a wall clock."""
 
-    def __init__(self, schedule: WallClock, week: _Week) -> None:
+    def __init__(self, schedule: WallClock, week: _WeekSpans) -> None:
         self.schedule, self.week = schedule, week
         self.zone, self._pattern = schedule.zone, schedule.pattern()
 
@@ -240,7 +248,7 @@ class _Clock:
             wall = self._pattern.next_wall(opening - RESOLUTION)
         return _NEVER
 
-    def may_beat(self, begin: datetime, stretch: Stretch, reach: timedelta) -> bool:
+    def may_beat(self, begin: datetime, stretch: OffsetPeriod, reach: timedelta) -> bool:
         if stretch.starts_at != begin:
             # Only the window's clock changes: the beats go on by theirs.
             return self._pattern.has_time(_wall(begin, stretch.offset), reach)
@@ -253,7 +261,7 @@ def _wall(instant: datetime, offset: timedelta) -> datetime:
     return (instant + offset).replace(tzinfo=None)
 
 
-def _place(wall: datetime) -> int:
+def _microseconds_into_week(wall: datetime) -> int:
     """Where in the week a time is, in microseconds."""
     return (wall - _MONDAY) // RESOLUTION % _WEEK
 

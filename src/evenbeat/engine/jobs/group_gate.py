@@ -14,7 +14,7 @@ NOTHING_WAITS = timedelta(seconds=1)
 SHORTEST = timedelta(milliseconds=5)
 
 
-class Usher:
+class GroupGate:
     """One turn lets in whoever may come in, and says when to look again."""
 
     def __init__(self, database: Database) -> None:
@@ -26,8 +26,8 @@ class Usher:
         """How many were let in, and how long to wait."""
         # Asked first: whatever becomes ready after that is let in below.
         ready_in = await groups.next_ready_in(self._database)
-        waiting = await groups.with_room(self._database)
-        let_in = await groups.unpark(self._database, waiting) if waiting else 0
+        waiting = await groups.find_groups_with_room(self._database)
+        let_in = await groups.unpark_jobs(self._database, waiting) if waiting else 0
         if ready_in is None:
             return let_in, NOTHING_WAITS
         return let_in, min(max(ready_in, SHORTEST), NOTHING_WAITS)

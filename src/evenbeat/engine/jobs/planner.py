@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 
-from evenbeat.core.jobs.actions import EDITED, is_beat_in_hand
-from evenbeat.core.jobs.catchup import missed_between
+from evenbeat.core.jobs.actions import EDITED_REASON, is_beat_in_hand
+from evenbeat.core.jobs.catchup import find_missed_beats
 from evenbeat.core.jobs.model import Cause
-from evenbeat.placement.placement import Placement
+from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.jobs import actions, unplanned
-from evenbeat.store.jobs.unplanned import Planned, Unplanned
+from evenbeat.store.jobs import actions, unplanned_jobs
+from evenbeat.store.jobs.unplanned_jobs import PlannedJob, UnplannedJob
 
 # In one transaction: some tens of milliseconds.
 CHUNK = 200
@@ -20,15 +20,15 @@ class Planner:
     """The net below those who plan and place what they add: for SQL, which cannot, for callers'
     transactions, for the dead, and for jobs that ended by themselves."""
 
-    def __init__(self, database: Database, placement: Placement) -> None:
+    def __init__(self, database: Database, placement: Placer) -> None:
         self._database = database
         self._placement = placement
         self._over: set[int] = set()
 
-    def note_over(self, job_ids: Collection[int]) -> None:
+    def note_stopped(self, job_ids: Collection[int]) -> None:
         """These jobs, whose ends are written, beat no more by themselves: they leave the map at the
         next turn. If this process dies before, housekeeping finds them."""
-        if self._placement.is_kept:
+        if self._placement.has_map:
             self._over.update(job_ids)
 
     async def turn(self) -> int:
@@ -36,16 +36,16 @@ class Planner:
         planned = await self._plan_waiting()
         if self._over:
             over = frozenset(self._over)
-            await load_map.mark_over(self._database, over)
+            await load_map.mark_ended(self._database, over)
             self._over -= over
         await self._placement.place_waiting()
         return planned
 
     async def _plan_waiting(self) -> int:
         total = 0
-        while await unplanned.is_any(self._database):
+        while await unplanned_jobs.is_any_unplanned(self._database):
             async with self._database.transaction() as session:
-                found = await unplanned.take(session, limit=CHUNK)
+                found = await unplanned_jobs.lock_unplanned_jobs(session, limit=CHUNK)
                 if found:
                     await plan(session, found)
             total += len(found)
@@ -56,26 +56,26 @@ class Planner:
         return total
 
 
-async def plan(session: Session, found: list[Unplanned]) -> None:
-    await unplanned.plan(session, [planned_of(each) for each in found])
+async def plan(session: Session, found: list[UnplannedJob]) -> None:
+    await unplanned_jobs.write_plans(session, [planned_of(each) for each in found])
     for each in found:
         cursor, was = each.passed_from, each.old_timetable
         if cursor is not None and was is not None:
-            missed = missed_between(was, cursor, each.since, EDITED)
+            missed = find_missed_beats(was, cursor, each.since, EDITED_REASON)
             if missed is not None:
-                await actions.pass_over(session, each.job, missed)
-    await load_map.mark(session, [each.job.id for each in found], anew=True)
+                await actions.write_missed_beats(session, each.job, missed)
+    await load_map.mark_unplaced(session, [each.job.id for each in found], anew=True)
 
 
-def planned_of(each: Unplanned) -> Planned:
+def planned_of(each: UnplannedJob) -> PlannedJob:
     """Its first beat after it was written, whenever that was: what was due meanwhile is late, and
     not lost. A beat that was begun since then is not begun again."""
     pulse, definition = each.job.pulse, each.job.definition
     if definition is None:
-        return Planned(each.job, None, each.owed_at)
+        return PlannedJob(each.job, None, each.owed_at)
     after = each.since
     if pulse.beat_at is not None and pulse.cause is not Cause.MANUAL:
         after = max(after, pulse.beat_at)
     is_begun = is_beat_in_hand(pulse) or pulse.retry_at is not None or each.owed_at is not None
     next_beat_at = definition.timetable.next_after(after, pulse.runs_so_far + is_begun)
-    return Planned(each.job, next_beat_at, each.owed_at)
+    return PlannedJob(each.job, next_beat_at, each.owed_at)

@@ -5,10 +5,16 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from evenbeat.config import Settings
-from evenbeat.core.ops.housekeeping import LARGEST, Chore, Piece, next_size, pause_after
+from evenbeat.core.ops.housekeeping import (
+    LARGEST_PIECE,
+    Chore,
+    PieceResult,
+    next_piece_size,
+    pause_after,
+)
 from evenbeat.observe import failpoint, log
-from evenbeat.placement.placement import Placement
-from evenbeat.placement.scorekeeping import keep_score
+from evenbeat.placement.placer import Placer
+from evenbeat.placement.score_recording import record_score
 from evenbeat.store.balance import load_map, rebalance_plans, scores
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import chores, figures, idempotency, retention, tokens
@@ -26,20 +32,20 @@ MOVES_PER_PLAN = 100
 # Whose work people want to hear of; the others do nothing but look and count.
 REMOVING = ("runs", "jobs", "days", chores.LETTERS, "answers", "tokens", "plans", "scores")
 
-Work = Callable[[Session, Chore, int], Awaitable[Piece]]
+Work = Callable[[Session, Chore, int], Awaitable[PieceResult]]
 
 
 class Janitor:
     """Every node is a janitor; the rows of the chores let one at a time do a piece."""
 
     def __init__(
-        self, database: Database, settings: Settings, placement: Placement | None = None
+        self, database: Database, settings: Settings, placement: Placer | None = None
     ) -> None:
         """With the node's own `placement`, whose map is kept only once then."""
         self._database = database
-        self._placement = placement or Placement(database, settings.balancing)
+        self._placement = placement or Placer(database, settings.balancing)
         self._share = settings.housekeeping_share
-        self._keep = retention.Keep(
+        self._keep = retention.RetentionLimits(
             runs=settings.keep_runs,
             runs_for=settings.keep_runs_for,
             finished_jobs_for=settings.keep_finished_jobs_for,
@@ -56,7 +62,7 @@ class Janitor:
             chores.LETTERS: (self._remove_letters, interval),
             "answers": (self._forget_answers, interval),
             "tokens": (self._forget_tokens, interval),
-            "strays": (retention.forget_strays, STRAYS_EVERY),
+            "strays": (retention.remove_stray_ids, STRAYS_EVERY),
             "places": (self._reconcile_places, interval),
             "plans": (self._forget_plans, interval),
             "scores": (self._forget_scores, interval),
@@ -66,16 +72,16 @@ class Janitor:
         }
         # By turns, so that one that fails again and again does not keep the others from theirs.
         self._order = list(self._chores)
-        self._sizes = dict.fromkeys(self._chores, LARGEST // 10)
+        self._sizes = dict.fromkeys(self._chores, LARGEST_PIECE // 10)
         self._newest = 0
         self._are_known = False
 
     async def turn(self) -> timedelta:
         """Do one small piece of one chore that is due; says how long to wait until the next."""
         if not self._are_known:
-            await chores.ensure(self._database, self._order)
+            await chores.ensure_chores(self._database, self._order)
             self._are_known = True
-        waits = await chores.waits(self._database, self._order)
+        waits = await chores.find_chore_waits(self._database, self._order)
         self._are_known = len(waits) == len(self._order)
         due = [name for name in self._order if waits.get(name) == timedelta(0)]
         for name in due:
@@ -90,83 +96,87 @@ class Janitor:
         """One piece; None where the chore is in other hands."""
         if name == chores.COUNT:
             # Before the transaction, so that whoever drew an id up to this is older than it.
-            self._newest = await retention.newest_id(self._database)
+            self._newest = await retention.find_newest_run_id(self._database)
         work, interval = self._chores[name]
         began, size = time.monotonic(), self._sizes[name]
         async with self._database.transaction() as session:
-            chore = await chores.take(session, name)
+            chore = await chores.take_chore(session, name)
             if chore is None:
                 return None
             piece = await work(session, chore, size)
             took = piece.spent or timedelta(seconds=time.monotonic() - began)
             pause = pause_after(took, self._share)
             until_next = self._until_next(name, interval, took) if piece.is_end else pause
-            done = await chores.note(session, name, piece, took=took, pause=until_next)
+            done = await chores.record_piece(session, name, piece, took=took, pause=until_next)
             failpoint.reach("before_housekeeping_commit")
-        self._sizes[name] = next_size(size, took)
+        self._sizes[name] = next_piece_size(size, took)
         if done is not None:
-            tell(done)
+            log_chore(done)
         return pause
 
     def _until_next(self, name: str, interval: timedelta, took: timedelta) -> timedelta:
         return max(interval, took * COUNT_JOBS_AFTER) if name == "jobs_by_state" else interval
 
-    async def _count(self, session: Session, chore: Chore, size: int) -> Piece:
-        return await retention.count(session, chore, size, newest=self._newest)
+    async def _count(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        return await retention.count_runs_into_days(session, chore, size, newest=self._newest)
 
-    async def _remove_runs(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _remove_runs(self, session: Session, chore: Chore, size: int) -> PieceResult:
         return await retention.remove_runs(session, chore, size, self._keep)
 
-    async def _remove_jobs(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _remove_jobs(self, session: Session, chore: Chore, size: int) -> PieceResult:
         return await retention.remove_jobs(session, chore, size, self._keep)
 
-    async def _remove_days(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _remove_days(self, session: Session, chore: Chore, size: int) -> PieceResult:
         return await retention.remove_days(session, chore, size, self._keep)
 
-    async def _remove_letters(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _remove_letters(self, session: Session, chore: Chore, size: int) -> PieceResult:
         return await retention.remove_letters(session, chore, size, self._keep)
 
-    async def _forget_answers(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _forget_answers(self, session: Session, chore: Chore, size: int) -> PieceResult:
         """Those kept for requests that may come twice."""
-        forgotten = await idempotency.expire(session, limit=size)
-        return Piece(0, forgotten, is_end=forgotten < size)
+        forgotten = await idempotency.expire_keys(session, limit=size)
+        return PieceResult(0, forgotten, is_end=forgotten < size)
 
-    async def _forget_tokens(self, session: Session, chore: Chore, size: int) -> Piece:
-        forgotten = await tokens.expire(session, kept=KEEP_EXPIRED_TOKENS, limit=size)
-        return Piece(0, forgotten, is_end=forgotten < size)
+    async def _forget_tokens(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        forgotten = await tokens.remove_expired_tokens(
+            session, kept=KEEP_EXPIRED_TOKENS, limit=size
+        )
+        return PieceResult(0, forgotten, is_end=forgotten < size)
 
-    async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> PieceResult:
         """What ended by itself leaves the map, and what takes longer than it did weighs more."""
         if not self._is_balancing:
-            return Piece(0, 0, is_end=True)
-        until, count = await load_map.reconcile(session, after=chore.cursor, limit=size)
+            return PieceResult(0, 0, is_end=True)
+        until, count = await load_map.mark_mismatches(session, after=chore.cursor, limit=size)
         if until is None:
-            await load_map.prune(session)
-        return Piece(until or 0, count, is_end=until is None)
+            await load_map.prune_changes(session)
+        return PieceResult(until or 0, count, is_end=until is None)
 
-    async def _forget_plans(self, session: Session, chore: Chore, size: int) -> Piece:
+    async def _forget_plans(self, session: Session, chore: Chore, size: int) -> PieceResult:
         # With all of their moves: a few are plenty.
         most = max(1, size // MOVES_PER_PLAN)
-        forgotten = await rebalance_plans.forget(session, limit=most)
-        return Piece(0, forgotten, is_end=forgotten < most)
+        forgotten = await rebalance_plans.remove_old_plans(session, limit=most)
+        return PieceResult(0, forgotten, is_end=forgotten < most)
 
-    async def _forget_scores(self, session: Session, chore: Chore, size: int) -> Piece:
-        forgotten = await scores.forget(session, kept_for=self._keep.statistics_for, limit=size)
-        return Piece(0, forgotten, is_end=forgotten < size)
+    async def _forget_scores(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        forgotten = await scores.remove_old_scores(
+            session, kept_for=self._keep.statistics_for, limit=size
+        )
+        return PieceResult(0, forgotten, is_end=forgotten < size)
 
-    async def _keep_score(self, session: Session, chore: Chore, size: int) -> Piece:
-        await keep_score(session, self._placement)
-        return Piece(0, 0, is_end=True)
+    async def _keep_score(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        await record_score(session, self._placement)
+        return PieceResult(0, 0, is_end=True)
 
-    async def _take_figures(self, session: Session, chore: Chore, size: int) -> Piece:
-        await figures.take(session)
-        return Piece(0, 0, is_end=True)
+    async def _take_figures(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        await figures.save_figures(session)
+        return PieceResult(0, 0, is_end=True)
 
-    async def _count_jobs(self, session: Session, chore: Chore, size: int) -> Piece:
-        return Piece(0, await figures.count_jobs(session), is_end=True)
+    async def _count_jobs(self, session: Session, chore: Chore, size: int) -> PieceResult:
+        return PieceResult(0, await figures.save_job_counts(session), is_end=True)
 
 
-def tell(done: Chore) -> None:
+def log_chore(done: Chore) -> None:
     """A round that found nothing to do is no news."""
     logger = log.get_logger()
     speak = logger.info if done.last_count and done.name in REMOVING else logger.debug

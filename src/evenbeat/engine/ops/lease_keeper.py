@@ -17,7 +17,7 @@ from evenbeat.store.ops import nodes
 RECONNECT_AFTER = 0.5
 
 
-class Keeper:
+class LeaseKeeper:
     """Keeps the lease until `stop`; calls `on_death`, from its thread, if the node is dead."""
 
     def __init__(

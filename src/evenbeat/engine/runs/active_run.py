@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from evenbeat.core.jobs.model import Claimed, ErrorClass
-from evenbeat.core.runs.handler import RunContext, Toolbox
+from evenbeat.core.runs.handler import HandlerServices, RunContext
 from evenbeat.core.runs.outcome import Cancelled, Failed, HandedBack, Outcome
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.settle import Recorded
 from evenbeat.engine.runs import runner
-from evenbeat.engine.runs.recorder import Ended
+from evenbeat.engine.runs.recorder import EndedRun
 from evenbeat.observe import failpoint, traces
 
 UNWANTED = Cancelled("cancelled by hand", is_requested=True)
@@ -21,7 +21,7 @@ NODE_STOPS = HandedBack()
 STILL_RUNS = "it ignores that it was told to stop, and still runs on its node"
 
 
-class Underway:
+class ActiveRun:
     """Ends once: by its handler's word, or, told to stop and out of patience, without it.
 
     The task is in no group: a group would wait for ever for a handler that ignores cancellation.
@@ -32,8 +32,8 @@ class Underway:
         claimed: Claimed,
         *,
         grace: timedelta,
-        toolbox: Toolbox,
-        on_ended: Callable[["Underway", Ended], None],
+        toolbox: HandlerServices,
+        on_ended: Callable[["ActiveRun", EndedRun], None],
     ) -> None:
         self.claimed = claimed
         # It has ended by our word alone, and its handler goes on.
@@ -47,7 +47,7 @@ class Underway:
         self._spent: timedelta | None = None
         self._was_told = False
 
-    def start(self, registry: Registry, on_gone: Callable[["Underway"], None]) -> None:
+    def start(self, registry: Registry, on_gone: Callable[["ActiveRun"], None]) -> None:
         """`on_gone` hears when nothing of it is left, which may be long after its end."""
         loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -72,9 +72,9 @@ class Underway:
 
     async def _called(self, registry: Registry) -> Outcome | Recorded:
         if not traces.is_on():
-            return await runner.run(self.claimed, self._context, registry)
-        with traces.processing(self.claimed) as span:
-            return span.ended(await runner.run(self.claimed, self._context, registry))
+            return await runner.run_handler(self.claimed, self._context, registry)
+        with traces.run_span(self.claimed) as span:
+            return span.ended(await runner.run_handler(self.claimed, self._context, registry))
 
     def stop(self, why: Outcome) -> None:
         """Tell it to stop, once: a second time would cut off whatever tidies up."""
@@ -98,7 +98,7 @@ class Underway:
         self._task.cancel()
         if self._spent is None:
             self.is_abandoned = True
-            self._end(insisted(self._why or NODE_STOPS))
+            self._end(with_ignored_stop(self._why or NODE_STOPS))
 
     def _on_done(self, task: asyncio.Task[Outcome | Recorded]) -> None:
         self._timer.cancel()
@@ -112,26 +112,26 @@ class Underway:
         error = task.exception()
         if isinstance(error, Exception):
             # Our own mistake. Without an end, the run would keep its place and its lease for ever.
-            return runner.failure(error)
+            return runner.failure_outcome(error)
         outcome = task.result()
         # It may have finished after all; a failure now is only what stopping it looks like.
         if self._why is not None and self._was_told and isinstance(outcome, Failed):
-            return with_remains(self._why, outcome)
+            return with_trace_of(self._why, outcome)
         return outcome
 
     def _end(self, reported: Outcome | Recorded) -> None:
         failpoint.reach("after_handler")
         spent = self._elapsed() if self._spent is None else self._spent
         if isinstance(reported, Recorded):
-            self._on_ended(self, Ended(self.claimed, reported.outcome, spent, reported))
+            self._on_ended(self, EndedRun(self.claimed, reported.outcome, spent, reported))
         else:
-            self._on_ended(self, Ended(self.claimed, reported, spent))
+            self._on_ended(self, EndedRun(self.claimed, reported, spent))
 
     def _elapsed(self) -> timedelta:
         return timedelta(seconds=time.monotonic() - self._began)
 
 
-def insisted(why: Outcome) -> Outcome:
+def with_ignored_stop(why: Outcome) -> Outcome:
     """The reason of the stop, and that the handler did not heed it."""
     match why:
         case Failed(error):
@@ -142,7 +142,7 @@ def insisted(why: Outcome) -> Outcome:
             return why
 
 
-def with_remains(why: Outcome, failed: Failed) -> Outcome:
+def with_trace_of(why: Outcome, failed: Failed) -> Outcome:
     """The reason of the stop, with what shows how far it had come."""
     if not isinstance(why, Failed):
         return why

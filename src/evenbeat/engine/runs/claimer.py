@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 
 from evenbeat.core.runs.outcome import HandedBack
 from evenbeat.engine.bell import Bell
-from evenbeat.engine.runs.recorder import Ended, Recorder
+from evenbeat.engine.runs.recorder import EndedRun, Recorder
 from evenbeat.observe import failpoint
 from evenbeat.observe.metrics import Metrics
 from evenbeat.store.database.pool import Database
-from evenbeat.store.jobs.jobs import Definitions
+from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import Lane
 from evenbeat.store.runs import leases
-from evenbeat.store.runs.leases import Held, NextDue
+from evenbeat.store.runs.leases import HeldRun, NextDue
 
 # A claim is one statement whatever its size; larger ones only hold their locks longer.
 LARGEST_CLAIM = 500
@@ -32,12 +32,12 @@ SLOW_EACH = 0.0002
 # A slow look at all turns is made again after so many times what it took, but not later than that.
 LOOK_BACK_AFTER = 20
 LONGEST_LOOK_BACK = 10.0
-UNHEARD = HandedBack("the answer to the claim was lost")
+CLAIM_ANSWER_LOST = HandedBack("the answer to the claim was lost")
 NOW = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeSlots:
     """How many more runs a node can take: of handlers that wait, and of those that never do."""
 
     waiting: int
@@ -53,8 +53,8 @@ class Claimer:
         recorder: Recorder,
         *,
         node_id: int,
-        start: Callable[[Sequence[Held]], None],
-        room: Callable[[], Room],
+        start: Callable[[Sequence[HeldRun]], None],
+        room: Callable[[], FreeSlots],
         left: Callable[[], dict[str, int]],
         is_served: Callable[[Lane], bool],
         is_instant: Callable[[str], bool],
@@ -75,7 +75,7 @@ class Claimer:
         self._on_grouped = on_grouped
         self._check_interval = check_interval
         self._metrics = metrics
-        self._definitions = Definitions()
+        self._definitions = DefinitionCache()
         self._instant: list[Lane] = []
         self._waiting: list[Lane] = []
         self._lane_count = 0
@@ -95,7 +95,7 @@ class Claimer:
 
     async def find_lanes(self) -> None:
         """Claim, from now on, for whatever lanes this node serves."""
-        lanes = await nodes.lanes(self._database)
+        lanes = await nodes.list_lanes(self._database)
         served = [lane for lane in lanes if self._is_served(lane)]
         self._instant = [lane for lane in served if self._is_instant(lane.kind)]
         self._waiting = [lane for lane in served if not self._is_instant(lane.kind)]
@@ -108,11 +108,11 @@ class Claimer:
         if not places:
             return self._check_interval
         tried_grouped, claimed, self._is_more = self._is_grouped_due, 0, False
-        second: leases.Claim = leases.claim_due
+        second: leases.ClaimFunction = leases.claim_due
         if tried_grouped:
             # Half each, and the odd place by lot, so that neither the grouped nor the others
             # ever wait for the other sort. By turns, they could be the turns of the lanes.
-            sorts: list[leases.Claim] = [leases.claim_due, leases.claim_grouped]
+            sorts: list[leases.ClaimFunction] = [leases.claim_due, leases.claim_grouped]
             first, second = reversed(sorts) if secrets.randbits(1) else sorts
             half = {lane: (count + 1) // 2 for lane, count in places.items()}
             claimed = await self._claim(first, half)
@@ -139,8 +139,8 @@ class Claimer:
         for lanes in (self._instant, self._waiting):
             if lanes:
                 lanes.append(lanes.pop(0))
-        waiting = deal(room.waiting, self._open(self._waiting), self._busy)
-        return deal(room.instant, self._instant, self._busy) | self._limited(waiting)
+        waiting = deal_slots(room.waiting, self._open(self._waiting), self._busy)
+        return deal_slots(room.instant, self._instant, self._busy) | self._limited(waiting)
 
     def _open(self, lanes: list[Lane]) -> list[Lane]:
         """Without those of a kind of which no more can be started."""
@@ -156,7 +156,7 @@ class Claimer:
                 left[lane.kind] -= places[lane.id]
         return places
 
-    async def _claim(self, claim: leases.Claim, places: dict[int, int]) -> int:
+    async def _claim(self, claim: leases.ClaimFunction, places: dict[int, int]) -> int:
         if not any(places.values()):
             return 0
         failpoint.reach("before_claim")
@@ -191,7 +191,7 @@ class Claimer:
         lane_ids = [lane.id for lane in (*self._instant, *self._open(self._waiting))]
         longest = self._check_interval
         self._look_ahead_at = time.monotonic() + longest.total_seconds()
-        coming: NextDue = await leases.next_due(
+        coming: NextDue = await leases.find_next_due(
             self._database, lane_ids, horizon=longest, since=self._since()
         )
         self._is_grouped_due = coming.grouped_in is not None and coming.grouped_in <= NOW
@@ -204,7 +204,7 @@ class Claimer:
         """None: look at all turns."""
         return None if time.monotonic() >= self._look_back_at else self._turns
 
-    def _note_turns(self, held: Sequence[Held]) -> None:
+    def _note_turns(self, held: Sequence[HeldRun]) -> None:
         """What comes before the first of them was claimed, is held, or is not due."""
         turns: dict[int, datetime] = {}
         for each in held:
@@ -218,26 +218,28 @@ class Claimer:
             pause = min(took * LOOK_BACK_AFTER, LONGEST_LOOK_BACK)
             self._look_back_at = time.monotonic() + pause
 
-    async def disown(self) -> None:
+    async def hand_back_unknown(self) -> None:
         """Hand back what this node holds by the database's word and does not know of."""
         known = set(self._recorder.in_hand)
-        held = await leases.in_hand(self._database, self._node_id)
+        held = await leases.list_node_runs(self._database, self._node_id)
         unknown = [each for each in held if each.run.id not in known]
         if unknown:
-            await self._recorder.write([Ended(each, UNHEARD, None) for each in unknown])
+            await self._recorder.write(
+                [EndedRun(each, CLAIM_ANSWER_LOST, None) for each in unknown]
+            )
 
     async def _look_after_claims(self) -> None:
         """A claim that was made but never answered has to be found, else nobody runs the job."""
         if self._is_in_doubt:
-            await self.disown()
+            await self.hand_back_unknown()
             self._is_in_doubt = False
             self._last_look_at = time.monotonic() + LAST_DOUBT
         elif self._last_look_at is not None and time.monotonic() >= self._last_look_at:
-            await self.disown()
+            await self.hand_back_unknown()
             self._last_look_at = None
 
 
-def deal(count: int, lanes: list[Lane], busy: set[int]) -> dict[int, int]:
+def deal_slots(count: int, lanes: list[Lane], busy: set[int]) -> dict[int, int]:
     """So many places for these lanes, the earlier ones first.
 
     A lane that had nothing the last time is asked for one: that shows whether it has any now,

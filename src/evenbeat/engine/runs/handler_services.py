@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 from evenbeat.config import REFERRED_PREFIX
 from evenbeat.core.errors import Conflict
 from evenbeat.core.runs.run_log import LogLine
-from evenbeat.core.runs.secrets import variable_part
-from evenbeat.engine.runs.run_log_writer import Scribe
+from evenbeat.core.runs.secrets import to_variable_name
+from evenbeat.engine.runs.run_log_writer import RunLogWriter
 
 Value = TypeVar("Value")
 # A certificate with its key has 10 kB.
@@ -31,10 +31,10 @@ class Raised:
     error: BaseException
 
 
-Answer = Returned[Value] | Raised
+ThreadResult = Returned[Value] | Raised
 
 
-class NodeToolbox:
+class NodeServices:
     """Threads that nothing waits for at the end of the process, since none can be interrupted.
 
     A thread whose run has ended without it lingers. With `most_lingering` of them, new functions
@@ -42,7 +42,7 @@ class NodeToolbox:
     """
 
     def __init__(
-        self, secrets_dir: Path | None, most_lingering: int, scribe: Scribe | None = None
+        self, secrets_dir: Path | None, most_lingering: int, scribe: RunLogWriter | None = None
     ) -> None:
         self._secrets_dir = secrets_dir
         self._most_lingering = most_lingering
@@ -55,7 +55,7 @@ class NodeToolbox:
 
     def find_secret(self, name: str) -> str | None:
         """From the environment, else from the file of that name."""
-        value = os.environ.get(f"{REFERRED_PREFIX}{variable_part(name)}")
+        value = os.environ.get(f"{REFERRED_PREFIX}{to_variable_name(name)}")
         if value or self._secrets_dir is None:
             return value
         try:
@@ -80,9 +80,9 @@ class NodeToolbox:
                 "and still hold their threads: restart the node, and let them look at "
                 "context.is_cancelled"
             )
-        ending = begin(function)
+        ending = start_thread(function)
         try:
-            answer = await patiently(ending)
+            answer = await wait_for_thread(ending)
         finally:
             if not ending.done():
                 self._lingering.add(ending)
@@ -97,13 +97,13 @@ class NodeToolbox:
                 raise error
 
 
-def begin(function: Callable[[], Value]) -> "asyncio.Future[Answer[Value]]":
+def start_thread(function: Callable[[], Value]) -> "asyncio.Future[ThreadResult[Value]]":
     loop = asyncio.get_running_loop()
-    ending: asyncio.Future[Answer[Value]] = loop.create_future()
+    ending: asyncio.Future[ThreadResult[Value]] = loop.create_future()
 
     def work() -> None:
         try:
-            answer: Answer[Value] = Returned(function())
+            answer: ThreadResult[Value] = Returned(function())
         except BaseException as error:
             answer = Raised(error)
         # The loop may be closed by now, and then nobody is left to be told.
@@ -115,7 +115,7 @@ def begin(function: Callable[[], Value]) -> "asyncio.Future[Answer[Value]]":
     return ending
 
 
-async def patiently(ending: "asyncio.Future[Answer[Value]]") -> "Answer[Value]":
+async def wait_for_thread(ending: "asyncio.Future[ThreadResult[Value]]") -> "ThreadResult[Value]":
     """Wait for a thread. Cancelled once, it is waited for all the same: it looks for itself
     whether to stop, and may have finished. Cancelled twice, it is given up."""
     try:

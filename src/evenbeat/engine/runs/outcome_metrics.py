@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from evenbeat.core.jobs.model import Cause, ErrorClass, RunState
 from evenbeat.core.runs.settle import Verdict
 from evenbeat.observe.metrics import OTHER, Metrics
-from evenbeat.store.runs.completions import Settled
-from evenbeat.store.runs.leases import Broken
+from evenbeat.store.runs.completions import SettledRun
+from evenbeat.store.runs.leases import UnrunnableClaim
 
 DECISIONS = {
     Cause.SCHEDULE: "scheduled",
@@ -22,15 +22,15 @@ DECISIONS = {
 COMPLETED, SCHEDULE = RunState.COMPLETED, Cause.SCHEDULE
 
 
-def count(metrics: Metrics, batch: Sequence[Settled], run_ids: Collection[int]) -> None:
+def count_outcomes(metrics: Metrics, batch: Sequence[SettledRun], run_ids: Collection[int]) -> None:
     """Count those of the batch that were ours to end."""
     ours = batch
     if len(run_ids) < len(batch):
         ours = [settled for settled in batch if settled.claimed.run.id in run_ids]
-    by_kind: dict[str, list[Settled]] = {}
+    by_kind: dict[str, list[SettledRun]] = {}
     for settled in ours:
         held = settled.claimed
-        kind = OTHER if isinstance(held, Broken) else held.definition.kind
+        kind = OTHER if isinstance(held, UnrunnableClaim) else held.definition.kind
         if kind in by_kind:
             by_kind[kind].append(settled)
         else:
@@ -40,7 +40,7 @@ def count(metrics: Metrics, batch: Sequence[Settled], run_ids: Collection[int]) 
     count_fires(metrics, ours)
 
 
-def count_kind(metrics: Metrics, kind: str, ended: Sequence[Settled]) -> None:
+def count_kind(metrics: Metrics, kind: str, ended: Sequence[SettledRun]) -> None:
     odd = [each.verdict for each in ended if each.verdict.run_state is not COMPLETED]
     outcomes = Counter(map(outcome_of, odd))
     outcomes["completed"] += len(ended) - len(odd)
@@ -64,7 +64,7 @@ def count_kind(metrics: Metrics, kind: str, ended: Sequence[Settled]) -> None:
     )
 
 
-def count_fires(metrics: Metrics, ended: Sequence[Settled]) -> None:
+def count_fires(metrics: Metrics, ended: Sequence[SettledRun]) -> None:
     odd = [
         each
         for each in ended
@@ -86,7 +86,7 @@ def outcome_of(verdict: Verdict) -> str:
     return verdict.error_class.value
 
 
-def decision_of(settled: Settled) -> str:
+def decision_of(settled: SettledRun) -> str:
     if settled.verdict.run_state is RunState.SKIPPED:
         return "skipped"
     return DECISIONS[settled.claimed.run.cause]

@@ -1,7 +1,7 @@
 """The reaper: declares silent nodes dead, and takes over the runs they had in hand."""
 
 from evenbeat.core.runs.outcome import Lost
-from evenbeat.engine.runs.recorder import Ended, Recorder
+from evenbeat.engine.runs.recorder import EndedRun, Recorder
 from evenbeat.observe import failpoint, log
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import nodes
@@ -17,14 +17,14 @@ class Reaper:
 
     async def turn(self) -> int:
         """Bury the dead; says how many runs were taken over."""
-        for name in await nodes.mark_dead(self._database):
+        for name in await nodes.mark_dead_nodes(self._database):
             log.get_logger().warning(log.NODE_LOST, node=name)
         taken = 0
-        for node_id in await nodes.unswept(self._database):
+        for node_id in await nodes.find_unswept_nodes(self._database):
             failpoint.reach("marked_dead")
-            lost = await leases.in_hand(self._database, node_id)
+            lost = await leases.list_node_runs(self._database, node_id)
             if lost:
-                await self._recorder.write([Ended(each, Lost(), None) for each in lost])
+                await self._recorder.write([EndedRun(each, Lost(), None) for each in lost])
             await nodes.mark_swept(self._database, node_id)
             taken += len(lost)
         return taken

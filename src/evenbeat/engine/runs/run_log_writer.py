@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 
 from evenbeat.core.runs.run_log import LogLine
-from evenbeat.engine.runs.recorder import TROUBLE, UNSTORABLE
+from evenbeat.engine.runs.recorder import RETRYABLE_ERRORS, UNSTORABLE
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import run_logs
@@ -20,7 +20,7 @@ MOST_WAITING, LONGEST_WAITING = 20_000, 20_000_000
 FULL = "too many are waiting to be written"
 
 
-class Scribe:
+class RunLogWriter:
     """Lines are written in the order in which they were said, and wait until they are.
 
     Where too many wait, what is said next is lost, as in a run that says too much.
@@ -88,7 +88,7 @@ class Scribe:
         """Whether it could be written."""
         try:
             await self._store(self._next_batch())
-        except TROUBLE as error:
+        except RETRYABLE_ERRORS as error:
             log.loop_failed("scribe", error)
             return False
         finally:

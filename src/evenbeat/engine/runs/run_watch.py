@@ -12,7 +12,7 @@ from evenbeat.store.runs import leases
 LONG = timedelta(seconds=5)
 
 
-class Warden:
+class RunWatch:
     """Tucks away what has run for long; stops what a person wants stopped or has taken away."""
 
     def __init__(
@@ -36,7 +36,9 @@ class Warden:
         await self._tuck()
         if not self._recorder.in_hand:
             return
-        unwanted = await leases.unwanted(self._database, self._node_id) | await self._taken()
+        unwanted = (
+            await leases.find_unwanted_runs(self._database, self._node_id) | await self._taken()
+        )
         # Told once: a second time would cut off whatever tidies up after the first.
         for run_id in unwanted - self._stopped:
             self._stop(run_id)
@@ -49,7 +51,7 @@ class Warden:
         """
         in_hand = self._recorder.in_hand
         long = [in_hand[run_id] for run_id in self._tucked if run_id in in_hand]
-        return await leases.taken(self._database, long) if long else set()
+        return await leases.find_lost_leases(self._database, long) if long else set()
 
     async def _tuck(self) -> None:
         now, in_hand = time.monotonic(), self._recorder.in_hand
@@ -61,5 +63,5 @@ class Warden:
             if now - self._seen_at[run_id] > LONG.total_seconds() and run_id not in self._tucked
         ]
         if long:
-            await leases.tuck(self._database, long)
+            await leases.tuck_runs(self._database, long)
             self._tucked |= {held.run.id for held in long}

@@ -9,7 +9,7 @@ from evenbeat.core.jobs.model import Claimed
 from evenbeat.core.runs import late_start
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Failed, Outcome
-from evenbeat.core.runs.outcome_checks import accept, in_words, storable
+from evenbeat.core.runs.outcome_checks import check_outcome, describe_error, make_storable
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.secrets import Secrets
 from evenbeat.core.runs.settle import Recorded
@@ -22,14 +22,16 @@ def run_instantly(claimed: Claimed, context: RunContext, registry: Registry) -> 
         if too_late is not None:
             return too_late
         reported = registry.handler(claimed.definition.kind).run(context)
-        return accept(reported, context.used_secrets)
+        return check_outcome(reported, context.used_secrets)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return failure(error, context.used_secrets)
+        return failure_outcome(error, context.used_secrets)
 
 
-async def run(claimed: Claimed, context: RunContext, registry: Registry) -> Outcome | Recorded:
+async def run_handler(
+    claimed: Claimed, context: RunContext, registry: Registry
+) -> Outcome | Recorded:
     """Run it to its end. Only being told to stop ends this in CancelledError."""
     try:
         too_late = late_start.skip_if_too_late(claimed, claimed.run.started_at)
@@ -39,17 +41,17 @@ async def run(claimed: Claimed, context: RunContext, registry: Registry) -> Outc
         outcome = await reported if inspect.isawaitable(reported) else reported
         if isinstance(outcome, Recorded):
             return outcome
-        return accept(outcome, context.used_secrets)
+        return check_outcome(outcome, context.used_secrets)
     except asyncio.CancelledError as error:
         # A handler may raise this by itself. Handed back, it would come again at once, for ever.
         if is_being_cancelled():
             raise
-        return failure(error, context.used_secrets)
+        return failure_outcome(error, context.used_secrets)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         # sys.exit() in a handler ends its run, not the node.
-        return failure(error, context.used_secrets)
+        return failure_outcome(error, context.used_secrets)
 
 
 def is_being_cancelled() -> bool:
@@ -57,9 +59,9 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def failure(error: BaseException, secrets: Secrets | None = None) -> Failed:
+def failure_outcome(error: BaseException, secrets: Secrets | None = None) -> Failed:
     return Failed(
-        in_words(error, type(error).__name__, secrets),
+        describe_error(error, type(error).__name__, secrets),
         error_type=type(error).__name__,
         stack_trace=stack_trace(error, secrets),
         # The secret is not there on the next attempt either, and nobody is served by waiting.
@@ -73,4 +75,4 @@ def stack_trace(error: BaseException, secrets: Secrets | None) -> str:
         trace = "".join(traceback.format_exception(error))
     except Exception:
         return "the stack trace cannot be shown"
-    return storable(trace, secrets, keeps_end=True)
+    return make_storable(trace, secrets, keeps_end=True)

@@ -11,10 +11,10 @@ from evenbeat.core.errors import AddressRefused, InvalidInput
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
-from evenbeat.core.runs.secrets import SHORTEST_WORD, Secrets, holds_reference, reference
+from evenbeat.core.runs.secrets import SHORTEST_WORD, Secrets, find_reference, holds_reference
 from evenbeat.handlers.http import http_payload
 from evenbeat.handlers.http.http_payload import HttpPayload
-from evenbeat.handlers.http.outbound import Answer, Outbound, Request, Unreachable
+from evenbeat.handlers.http.outbound import HttpRequest, HttpResponse, OutboundClient, Unreachable
 
 # Of a body, so much is kept as the result; of one that was not wanted, enough to see why.
 LONGEST_BODY = 64_000
@@ -35,7 +35,7 @@ class Http:
 
     kind = "http"
 
-    def __init__(self, outbound: Outbound) -> None:
+    def __init__(self, outbound: OutboundClient) -> None:
         self._outbound = outbound
 
     def check(self, payload: Any) -> None:
@@ -48,7 +48,7 @@ class Http:
         except InvalidInput as error:
             # Of a field that is a secret: it could not be looked at before.
             return Failed(str(error), error_type="InvalidInput", is_final=True)
-        if reference(context.payload["url"]) is not None:
+        if find_reference(context.payload["url"]) is not None:
             hide_parts(call.request.url, context.secrets)
         has_secrets = holds_reference(context.payload)
         began = time.monotonic()
@@ -65,9 +65,9 @@ class Http:
             return Failed(f"{shown}: {error}", error_type="AddressRefused", is_final=True)
         except Unreachable as error:
             return Failed(f"{shown}: {error}", error_type="Unreachable")
-        return judge(call, answer, shown, context, time.monotonic() - began)
+        return response_outcome(call, answer, shown, context, time.monotonic() - began)
 
-    async def _follow(self, call: HttpPayload, *, has_secrets: bool) -> Answer:
+    async def _follow(self, call: HttpPayload, *, has_secrets: bool) -> HttpResponse:
         """Send, and go where the answers lead; every address on the way is looked at."""
         request, left = call.request, call.most_redirects
         while True:
@@ -90,7 +90,9 @@ def hide_parts(url: httpx2.URL, secrets: Secrets) -> None:
             secrets.hide(part)
 
 
-def redirected(request: Request, status: int, location: str, *, has_secrets: bool) -> Request:
+def redirected(
+    request: HttpRequest, status: int, location: str, *, has_secrets: bool
+) -> HttpRequest:
     try:
         joined = str(request.url.join(location))
         url = http_payload.parse_url(joined, "location")
@@ -107,7 +109,7 @@ def redirected(request: Request, status: int, location: str, *, has_secrets: boo
     becomes_get = status == 303 or (status in (301, 302) and request.method == "POST")
     if becomes_get and request.method != "HEAD":
         headers = tuple(each for each in headers if each[0].lower() != "content-type")
-        return Request("GET", url, headers)
+        return HttpRequest("GET", url, headers)
     return replace(request, url=url, headers=headers)
 
 
@@ -115,8 +117,8 @@ def origin(url: httpx2.URL) -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}[url.scheme]
 
 
-def judge(
-    call: HttpPayload, answer: Answer, shown: str, context: RunContext, spent: float
+def response_outcome(
+    call: HttpPayload, answer: HttpResponse, shown: str, context: RunContext, spent: float
 ) -> Outcome:
     # Masked before it is cut, since half a secret would not be known any more.
     body = context.secrets.mask(text_of(answer))
@@ -138,7 +140,7 @@ def judge(
     )
 
 
-def text_of(answer: Answer) -> str:
+def text_of(answer: HttpResponse) -> str:
     """Whatever it is, as text that can be stored."""
     _, _, parameter = answer.headers.get("content-type", "").lower().partition("charset=")
     charset = parameter.split(";")[0].strip().strip('"')
@@ -154,7 +156,7 @@ def text_of(answer: Answer) -> str:
 def shown_target(payload: Any) -> str:
     """The call as errors name it: without the query, which is where keys are often kept."""
     method = str(payload.get("method", "GET")).upper()
-    name = reference(payload["url"])
+    name = find_reference(payload["url"])
     if name is not None:
         return f"{method} (secret {name})"
     return f"{method} {str(payload['url']).partition('?')[0][:LONGEST_HINT]}"

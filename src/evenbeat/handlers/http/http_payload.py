@@ -10,9 +10,9 @@ import httpx2
 import orjson
 
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.core.runs.secrets import check_references, reference
-from evenbeat.core.time.durations import Limits, parse_duration
-from evenbeat.handlers.http.outbound import Headers, Request
+from evenbeat.core.runs.secrets import check_references, find_reference
+from evenbeat.core.time.durations import DurationLimits, parse_duration
+from evenbeat.handlers.http.outbound import Headers, HttpRequest
 
 FIELDS = (
     *("url", "method", "headers", "body", "json"),
@@ -20,13 +20,13 @@ FIELDS = (
 )
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 DEFAULT_TIMEOUT = timedelta(seconds=30)
-TIMEOUT = Limits(timedelta(milliseconds=100), timedelta(hours=1), fractions=True)
+TIMEOUT = DurationLimits(timedelta(milliseconds=100), timedelta(hours=1), fractions=True)
 MOST_REDIRECTS = 5
 LONGEST_URL = 8_000
 MOST_HEADERS = 100
 HIGHEST_PORT = 65_535
 # How a message is framed and where it goes is not for a payload to say.
-OURS = frozenset(
+RESERVED_HEADERS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
 )
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
@@ -39,7 +39,7 @@ NOT_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
 class HttpPayload:
     """A payload that has been read: nothing in it is a reference any more."""
 
-    request: Request
+    request: HttpRequest
     expected: tuple[range, ...]
     timeout: timedelta
     most_redirects: int
@@ -78,7 +78,7 @@ def read(payload: Any) -> HttpPayload:
     elif body and not any(name.lower() == "content-type" for name, _ in headers):
         headers = (*headers, ("Content-Type", "text/plain; charset=utf-8"))
     return HttpPayload(
-        Request(method, read_url(given), headers, content),
+        HttpRequest(method, read_url(given), headers, content),
         read_expected(given),
         read_timeout(given),
         read_redirects(given),
@@ -141,9 +141,11 @@ def read_headers(given: dict[str, Any]) -> Headers:
         field = f"payload.headers.{name}"
         if not TOKEN.fullmatch(name):
             raise InvalidInput(field, "is not the name of a header")
-        if name.lower() in OURS:
+        if name.lower() in RESERVED_HEADERS:
             raise InvalidInput(field, "is set by Evenbeat itself")
-        if reference(value) is None and not (isinstance(value, str) and VALUE.fullmatch(value)):
+        if find_reference(value) is None and not (
+            isinstance(value, str) and VALUE.fullmatch(value)
+        ):
             raise InvalidInput(field, "must be one line of text")
     return tuple(items.items())
 
@@ -195,19 +197,19 @@ def read_redirects(given: dict[str, Any]) -> int:
     return most
 
 
-Look = Callable[[dict[str, Any]], object]
+FieldCheck = Callable[[dict[str, Any]], object]
 
 
-def unless_secret(name: str, look: Look) -> Look:
+def unless_secret(name: str, look: FieldCheck) -> FieldCheck:
     """A whole field that is a secret can only be read when it runs."""
 
     def look_at_text(given: dict[str, Any]) -> object:
-        return None if reference(given.get(name)) is not None else look(given)
+        return None if find_reference(given.get(name)) is not None else look(given)
 
     return look_at_text
 
 
-CHECKS: dict[str, Look] = {
+CHECKS: dict[str, FieldCheck] = {
     "url": unless_secret("url", read_url),
     "method": read_method,
     "headers": read_headers,

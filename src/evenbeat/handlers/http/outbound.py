@@ -28,7 +28,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """One request; `url` is whole and has been checked. Its text shows no secret."""
 
     method: str
@@ -38,7 +38,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back. `body` ends at LARGEST_BODY, and then `is_cut`."""
 
     status: int
@@ -111,14 +111,14 @@ class Decoder(Protocol):
     def decompress(self, data: bytes, max_length: int = 0, /) -> bytes: ...
 
 
-class Outbound:
+class OutboundClient:
     """Sends requests, each on a connection of its own."""
 
     def __init__(self, addresses: Addresses, resolve: Resolve = resolve) -> None:
         self._backend = PinnedBackend(addresses, resolve)
         self._ssl_context: Any = None
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: HttpRequest) -> HttpResponse:
         """Raises AddressRefused or Unreachable. How long it may take is the caller's to say."""
         if self._ssl_context is None and request.url.scheme == "https":
             # Reading the certificates takes a while: only once, and only where they are needed.
@@ -141,7 +141,7 @@ class Outbound:
                     headers=wire_headers(request),
                     content=request.body or None,
                 ) as response:
-                    return await read(response)
+                    return await read_response(response)
             except (
                 httpcore2.NetworkError,
                 httpcore2.ProtocolError,
@@ -151,7 +151,7 @@ class Outbound:
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
 
 
-def wire_headers(request: Request) -> list[tuple[bytes, bytes]]:
+def wire_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     given = {name.lower() for name, _ in request.headers}
     ours = [("Host", request.url.netloc.decode())]
     defaults = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "evenbeat"}
@@ -162,7 +162,7 @@ def wire_headers(request: Request) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode("latin-1")) for name, value in (*ours, *request.headers)]
 
 
-async def read(response: httpcore2.Response) -> Answer:
+async def read_response(response: httpcore2.Response) -> HttpResponse:
     headers = {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers
     }
@@ -173,8 +173,8 @@ async def read(response: httpcore2.Response) -> Answer:
         for piece in [chunk] if decoder is None else decoded(decoder, chunk):
             body += piece
             if len(body) > LARGEST_BODY:
-                return Answer(response.status, headers, bytes(body[:LARGEST_BODY]), True)
-    return Answer(response.status, headers, bytes(body), False)
+                return HttpResponse(response.status, headers, bytes(body[:LARGEST_BODY]), True)
+    return HttpResponse(response.status, headers, bytes(body), False)
 
 
 def decoded(decoder: Decoder, chunk: bytes) -> Iterable[bytes]:

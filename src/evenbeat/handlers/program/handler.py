@@ -15,18 +15,18 @@ from typing import Any
 from evenbeat.core.errors import InvalidInput, NotPermitted
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
-from evenbeat.core.runs.outcome_checks import storable
+from evenbeat.core.runs.outcome_checks import make_storable
 from evenbeat.core.runs.run_log import Level
 from evenbeat.core.runs.secrets import Secrets
 from evenbeat.handlers.program import program_payload, supervisor_client
-from evenbeat.handlers.program.supervisor_client import Leash, Started
+from evenbeat.handlers.program.supervisor_client import StartedSupervisor, SupervisorClient
 
 LEVELS: dict[str, Level] = {"out": "info", "err": "warning"}
 LONGEST_HINT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramExit:
     """How a program ended: with a code or by a signal, perhaps because it was told to."""
 
     code: int | None
@@ -59,40 +59,44 @@ class Program:
             return Failed(str(error), error_type=type(error).__name__, is_final=True)
         payload = context.secrets.fill(context.payload)
         # Held before there is a minder: whatever happens then, it is let go.
-        leash, theirs = await Leash.pair()
+        leash, theirs = await SupervisorClient.pair()
         with contextlib.closing(leash):
-            start = partial(supervisor_client.start, theirs, payload, context, self._grace)
+            start = partial(
+                supervisor_client.start_supervisor, theirs, payload, context, self._grace
+            )
             try:
                 started = await context.in_thread(start)
             except (InvalidInput, NotPermitted) as error:
                 return Failed(str(error), error_type=type(error).__name__, is_final=True)
             except OSError as error:
                 return Failed(f"no program can be started: {error}", error_type="NotStarted")
-            ended = await attended(leash, started, context)
+            ended = await supervise_program(leash, started, context)
         if isinstance(ended, Failed):
             return ended
-        return judge(ended, payload.get("ok_codes", [0]), context.secrets)
+        return exit_outcome(ended, payload.get("ok_codes", [0]), context.secrets)
 
 
-async def attended(leash: Leash, started: Started, context: RunContext) -> Ended | Failed:
+async def supervise_program(
+    leash: SupervisorClient, started: StartedSupervisor, context: RunContext
+) -> ProgramExit | Failed:
     """The end of the program, or why it is not known."""
     try:
         if context.is_cancelled:
             # Told so while the minder was being started: it has nothing to do.
-            leash.let_go()
+            leash.ask_to_stop()
         else:
             leash.order(started.order)
         try:
-            return await heard(leash, context)
+            return await read_until_exit(leash, context)
         except asyncio.CancelledError:
-            leash.let_go()
-            return await heard(leash, context)
+            leash.ask_to_stop()
+            return await read_until_exit(leash, context)
     finally:
         leash.close()
         await started.gone()
 
 
-async def heard(leash: Leash, context: RunContext) -> Ended | Failed:
+async def read_until_exit(leash: SupervisorClient, context: RunContext) -> ProgramExit | Failed:
     while word := await leash.hear():
         match word:
             case {"said": lines, "by": stream}:
@@ -103,13 +107,15 @@ async def heard(leash: Leash, context: RunContext) -> Ended | Failed:
             case {"cannot": why} if leash.pid is None:
                 return Failed(why, error_type="NotStarted")
             case {"cannot": why}:
-                return unminded(leash, why)
+                return kill_unsupervised(leash, why)
             case _:
-                return Ended(**word)
-    return unminded(leash, "the process that minds the program was killed, and the program with it")
+                return ProgramExit(**word)
+    return kill_unsupervised(
+        leash, "the process that minds the program was killed, and the program with it"
+    )
 
 
-def unminded(leash: Leash, why: str) -> Failed:
+def kill_unsupervised(leash: SupervisorClient, why: str) -> Failed:
     """The minder is gone, and nobody else would end the program."""
     if leash.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,11 +123,11 @@ def unminded(leash: Leash, why: str) -> Failed:
     return Failed(why, error_type="MinderLost")
 
 
-def judge(ended: Ended, ok_codes: list[int], secrets: Secrets) -> Outcome:
+def exit_outcome(ended: ProgramExit, ok_codes: list[int], secrets: Secrets) -> Outcome:
     result = {
         "exit_code": ended.code,
         "signal": None if ended.signal is None else name_of(ended.signal),
-        "output": storable(as_text(ended.output), secrets, keeps_end=True),
+        "output": make_storable(as_text(ended.output), secrets, keeps_end=True),
     }
     if ended.code in ok_codes and not ended.is_stopped:
         return Done(result=result)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.core.runs.secrets import check_references, reference
+from evenbeat.core.runs.secrets import check_references, find_reference
 from evenbeat.handlers.http.http_payload import fields_of
 
 TEXTS = ("shell", "user", "cwd")
@@ -45,7 +45,7 @@ def faults_of(given: dict[str, Any]) -> Iterable[FieldError]:
 
 def is_text(value: Any) -> bool:
     """Or a secret, which is text once it is filled in."""
-    return isinstance(value, str) or reference(value) is not None
+    return isinstance(value, str) or find_reference(value) is not None
 
 
 def is_command(command: Any) -> bool:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-LEASH = 0
+NODE_SOCKET = 0
 PIECE = 65_536
 # As many bytes of what was said last are told at the end: an excerpt, and room for a secret beside.
 TAIL = 2 * PIECE
@@ -38,7 +38,7 @@ TO_DEFAULT = (
 )
 
 
-def control(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
@@ -51,26 +51,26 @@ def read_order() -> dict[str, Any]:
 def read_exactly(size: int) -> bytes:
     data = b""
     while len(data) < size:
-        piece = os.read(LEASH, size - len(data))
+        piece = os.read(NODE_SOCKET, size - len(data))
         if not piece:
             sys.exit(0)
         data += piece
     return data
 
 
-def tell(**words: Any) -> None:
+def send_to_node(**words: Any) -> None:
     """Say this to the node, if it is still there."""
     body = marshal.dumps(words)
     data = len(body).to_bytes(4) + body
     try:
         while data:
-            data = data[os.write(LEASH, data) :]
+            data = data[os.write(NODE_SOCKET, data) :]
     except (BrokenPipeError, ConnectionResetError):
         # The loop hears of it as well, and ends the program.
         return
 
 
-def start(order: dict[str, Any], out: int, err: int) -> int:
+def start_program(order: dict[str, Any], out: int, err: int) -> int:
     """The program's process, the first of its own session; or the end of this one, if it cannot
     be started."""
     stdin = os.memfd_create("stdin") if order["stdin"] else os.open(os.devnull, os.O_RDONLY)
@@ -82,19 +82,19 @@ def start(order: dict[str, Any], out: int, err: int) -> int:
     ready, failed = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become(order, (stdin, out, err), failed)
+        exec_program(order, (stdin, out, err), failed)
     for fd in (stdin, out, err, failed):
         os.close(fd)
     with os.fdopen(ready, "rb") as answer:
         why = answer.read()
     if why:
         os.waitpid(pid, 0)
-        tell(cannot=why.decode(errors="replace"))
+        send_to_node(cannot=why.decode(errors="replace"))
         sys.exit(0)
     return pid
 
 
-def become(order: dict[str, Any], streams: tuple[int, int, int], failed: int) -> NoReturn:
+def exec_program(order: dict[str, Any], streams: tuple[int, int, int], failed: int) -> NoReturn:
     """Turn into the program. `failed` is closed by that, or hears why it could not be."""
     what = "cannot be started"
     try:
@@ -110,7 +110,7 @@ def become(order: dict[str, Any], streams: tuple[int, int, int], failed: int) ->
             os.setgid(gid)
             os.setuid(uid)
         # After the change of user, which would clear it: whoever kills the minder kills this too.
-        control(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         what = f"cannot be started in {order['cwd']}"
         os.chdir(order["cwd"])
         what = f"cannot run {order['argv'][0]}"
@@ -124,7 +124,7 @@ def become(order: dict[str, Any], streams: tuple[int, int, int], failed: int) ->
         os._exit(NOT_STARTED)
 
 
-class Speech:
+class LineSplitter:
     """What comes out of one stream, as lines."""
 
     def __init__(self, name: str) -> None:
@@ -144,7 +144,7 @@ def as_text(line: bytes) -> str:
     return line[:LONGEST_LINE].rstrip(b"\r").decode(errors="replace")
 
 
-class Minder:
+class Supervisor:
     """One program, from its start to its end."""
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -154,24 +154,24 @@ class Minder:
         self._bell, ring = os.pipe()
         for fd in (self._bell, ring):
             os.set_blocking(fd, False)
-        signal.signal(signal.SIGCHLD, only_ring)
+        signal.signal(signal.SIGCHLD, on_child_signal)
         signal.set_wakeup_fd(ring)
-        self._speech: dict[int, Speech] = {}
+        self._speech: dict[int, LineSplitter] = {}
         self._tails = {"out": b"", "err": b"", "both": b""}
         writes: list[int] = []
         for name in ("out", "err"):
             read, write = os.pipe()
-            self._speech[read] = Speech(name)
+            self._speech[read] = LineSplitter(name)
             writes.append(write)
-        self._pid = start(order, *writes)
+        self._pid = start_program(order, *writes)
         self._status: int | None = None
         self._has_children = True
         self._is_let_go = False
         self._is_stopped = False
 
-    def attend(self) -> None:
+    def run_to_end(self) -> None:
         """See it through."""
-        tell(started=self._pid)
+        send_to_node(started=self._pid)
         while self._status is None and not self._is_let_go:
             self._wait(None)
         until = time.monotonic() + LINGER
@@ -205,15 +205,15 @@ class Minder:
     def _wait(self, longest: float | None) -> None:
         """Wait for whatever comes first, and see to it."""
         poll = select.poll()
-        watched = [self._bell, *self._speech, *([] if self._is_let_go else [LEASH])]
+        watched = [self._bell, *self._speech, *([] if self._is_let_go else [NODE_SOCKET])]
         for fd in watched:
             poll.register(fd, select.POLLIN)
         for fd, _ in poll.poll(None if longest is None else max(longest, 0) * 1000):
             if fd == self._bell:
                 os.read(self._bell, PIECE)
                 self._take_leave()
-            elif fd == LEASH:
-                self._is_let_go = is_over()
+            elif fd == NODE_SOCKET:
+                self._is_let_go = has_node_let_go()
             else:
                 self._hear(fd)
 
@@ -226,14 +226,14 @@ class Minder:
             os.close(fd)
             del self._speech[fd]
 
-    def _say(self, speech: Speech, data: bytes) -> None:
+    def _say(self, speech: LineSplitter, data: bytes) -> None:
         # Who says more than is kept may say it fast: it is not even looked at.
         if self._lines_left == 0:
             return
         lines = speech.hear(data)[: self._lines_left]
         self._lines_left -= len(lines)
         if lines:
-            tell(said=lines, by=speech.name)
+            send_to_node(said=lines, by=speech.name)
 
     def _take_leave(self) -> None:
         """Of those that have ended; orphans of the program come to us as well."""
@@ -249,7 +249,7 @@ class Minder:
 
     def _tell_end(self) -> None:
         status = self._status or 0
-        tell(
+        send_to_node(
             code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             is_stopped=self._is_stopped,
@@ -258,14 +258,14 @@ class Minder:
         )
 
 
-def only_ring(number: int, frame: object) -> None:
+def on_child_signal(number: int, frame: object) -> None:
     """A handler, since a signal that has none rings nothing."""
 
 
-def is_over() -> bool:
+def has_node_let_go() -> bool:
     """Whether the node has let go: it says nothing after the order."""
     try:
-        return not os.read(LEASH, 1)
+        return not os.read(NODE_SOCKET, 1)
     except ConnectionResetError:
         return True
 
@@ -310,18 +310,18 @@ def parent_of(name: str) -> int:
         return 0
 
 
-def tell_fault(kind: type[BaseException], error: BaseException, *_: object) -> None:
+def send_crash(kind: type[BaseException], error: BaseException, *_: object) -> None:
     """Our own mistake: the node is the only one who can be told."""
-    tell(cannot=f"cannot be minded: {kind.__name__}: {error}")
+    send_to_node(cannot=f"cannot be minded: {kind.__name__}: {error}")
 
 
 def main() -> None:
-    sys.excepthook = tell_fault
+    sys.excepthook = send_crash
     # A manager that stops a service may signal every process of it: this one ends when it is done.
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    control(PR_SET_CHILD_SUBREAPER, 1)
-    Minder(read_order()).attend()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    Supervisor(read_order()).run_to_end()
 
 
 if __name__ == "__main__":

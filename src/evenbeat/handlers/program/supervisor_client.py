@@ -17,7 +17,7 @@ from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.run_log import MOST_LINES
 
-MINDER = Path(__file__).with_name("supervisor.py")
+SUPERVISOR_SCRIPT = Path(__file__).with_name("supervisor.py")
 SHELL = "/bin/sh"
 # Cron's, for whose jobs this is: what worked there must find the same programs here.
 SEARCHED = "/usr/bin:/bin"
@@ -31,7 +31,7 @@ KEPT = ("LD_LIBRARY_PATH",)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProgramUser:
     """Whom a program runs as; `ids` only where that is somebody else than the node."""
 
     name: str
@@ -40,7 +40,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedSupervisor:
     """A minder, and what it is to be told."""
 
     minder: "subprocess.Popen[bytes]"
@@ -63,15 +63,15 @@ class Started:
             pause = min(2 * pause, LOOK_SELDOM)
 
 
-def start(
+def start_supervisor(
     theirs: socket.socket, payload: dict[str, Any], context: RunContext, grace: timedelta
-) -> Started:
+) -> StartedSupervisor:
     """Start a minder, and give it its end of the leash; blocks. Raises InvalidInput for a user that
     is not there, and NotPermitted for one that this node cannot become."""
     with theirs:
-        order = framed(order_of(payload, context, grace))
+        order = framed(build_order(payload, context, grace))
         minder = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
-            [sys.executable, "-I", "-S", str(MINDER)],
+            [sys.executable, "-I", "-S", str(SUPERVISOR_SCRIPT)],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -80,7 +80,7 @@ def start(
             # Ctrl-C on the node's terminal is for the node.
             start_new_session=True,
         )
-    return Started(minder, order)
+    return StartedSupervisor(minder, order)
 
 
 def framed(value: Any) -> bytes:
@@ -88,8 +88,8 @@ def framed(value: Any) -> bytes:
     return len(body).to_bytes(4) + body
 
 
-def order_of(payload: dict[str, Any], context: RunContext, grace: timedelta) -> dict[str, Any]:
-    account = account_of(payload.get("user"))
+def build_order(payload: dict[str, Any], context: RunContext, grace: timedelta) -> dict[str, Any]:
+    account = find_program_user(payload.get("user"))
     shell, command = payload.get("shell") or SHELL, payload["command"]
     env = {
         "PATH": SEARCHED,
@@ -121,27 +121,27 @@ def home_of(home: str) -> str:
     return home if Path(home).is_dir() else "/"
 
 
-def account_of(user: str | None) -> Account:
+def find_program_user(user: str | None) -> ProgramUser:
     mine = os.geteuid()
     try:
         found = pwd.getpwuid(mine) if user is None else pwd.getpwnam(user)
     except KeyError:
         if user is None:
             # Containers run as numbers that have no name.
-            return Account(str(mine), "/")
+            return ProgramUser(str(mine), "/")
         raise InvalidInput("payload.user", f"there is no user {user} on this node") from None
     if found.pw_uid == mine:
-        return Account(found.pw_name, found.pw_dir)
+        return ProgramUser(found.pw_name, found.pw_dir)
     if mine != 0:
         raise NotPermitted(
             f"only a node of root can run a program as {user}, and this one runs as user {mine}: "
             f"run the node as {user}, or leave out payload.user"
         )
     groups = os.getgrouplist(found.pw_name, found.pw_gid)
-    return Account(found.pw_name, found.pw_dir, (found.pw_uid, found.pw_gid, groups))
+    return ProgramUser(found.pw_name, found.pw_dir, (found.pw_uid, found.pw_gid, groups))
 
 
-class Leash:
+class SupervisorClient:
     """Our end: hears the minder, one word at a time, and lets go."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -178,7 +178,7 @@ class Leash:
         self._size = None
         return marshal.loads(body)  # noqa: S302 - from our minder, by a pair of sockets
 
-    def let_go(self) -> None:
+    def ask_to_stop(self) -> None:
         """The program is to end; what becomes of it is still heard."""
         if self._writer.can_write_eof():
             self._writer.write_eof()

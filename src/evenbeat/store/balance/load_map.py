@@ -9,14 +9,14 @@ from uuid import UUID
 import asyncpg
 
 from evenbeat.core.balance.footprint import Footprint
-from evenbeat.core.balance.model import Candidate
+from evenbeat.core.balance.model import RebalanceCandidate
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
-from evenbeat.store.jobs.definitions import json_text, timetable_of
-from evenbeat.store.jobs.jobs import NONSENSE
+from evenbeat.store.database.statements import load_statements
+from evenbeat.store.jobs.definitions import decode_timetable, json_text
+from evenbeat.store.jobs.jobs import DECODE_ERRORS
 
-SQL = load("balance/load_map")
+SQL = load_statements("balance/load_map")
 # Changes of the map that are kept: who has seen less reads the map anew.
 KEPT_CHANGES = 10_000
 # One by one they take a third of a millisecond each, and the whole map a fifth of a second: after
@@ -26,7 +26,7 @@ PAGE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobToPlace:
     """A job as a placement finds it.
 
     `counted` is what the map holds of it, `should_count` whether it should hold anything: that may
@@ -56,20 +56,20 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class PlacementUpdate:
     """What is to be written of a job: what the map holds of it then, None for nothing.
 
     With a `timetable` its phase changes; `next_beat_at` is its cursor then, None: as it is.
     """
 
-    job: Standing
+    job: JobToPlace
     footprint: Footprint | None
     timetable: Timetable | None = None
     next_beat_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPlacements:
     """Which jobs were written, and the change of the map by that; None: nothing in it changed.
 
     `is_agreed`: the map was what the writer had seen, and nobody else was at it.
@@ -81,29 +81,29 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LoadChange:
     """A footprint that came into the map, or went."""
 
     seq: int
-    has_come: bool
+    is_added: bool
     footprint: Footprint
 
 
 # What has changed since somebody looked, in its order; None: nobody can tell any more.
-Changes = Sequence[Change] | None
+LoadChanges = Sequence[LoadChange] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class UnplacedJobs:
     """Jobs that are to be placed, and how the map has changed up to the same moment."""
 
-    jobs: Sequence[Standing]
-    changes: Changes
+    jobs: Sequence[JobToPlace]
+    changes: LoadChanges
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class IntervalCounts:
     """Intervals that may be placed anywhere, as columns."""
 
     interval_s: list[int]
@@ -113,26 +113,26 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class LoadMap:
     """The whole map at one moment: plain intervals, all others by how many are alike, and the
     newest change that is in it."""
 
     seq: int
-    plain: Plain
-    apart: list[tuple[Footprint, int]]
+    plain: IntervalCounts
+    other_footprints: list[tuple[Footprint, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class MappedJob:
     """A job of the map, as somebody sees it who would move it."""
 
     uid: UUID
     name: str | None
     footprint: Footprint
-    candidate: Candidate
+    candidate: RebalanceCandidate
 
 
-async def lock(session: Session) -> None:
+async def lock_load_map(session: Session) -> None:
     """Until the end of the transaction, nobody else changes the map."""
     if not await session.execute(SQL["lock"]):
         # Somebody emptied its table: with nothing to hold, two would write at once.
@@ -140,104 +140,114 @@ async def lock(session: Session) -> None:
         await session.execute(SQL["lock"])
 
 
-async def counted(session: Session) -> Counted:
-    row = await session.fetch_row(SQL["counted"])
+async def read_load_map(session: Session) -> LoadMap:
+    row = await session.fetch_row(SQL["read_load_map"])
     assert row is not None  # noqa: S101 - aggregates always come
-    plain = Plain(row["intervals"], row["phases"], row["costs"], row["counts"])
+    plain = IntervalCounts(row["intervals"], row["phases"], row["costs"], row["counts"])
     names = ("apart_intervals", "apart_phases", "apart_costs", "timetables", "apart_counts")
     columns = [row[name] for name in names]
     apart = [
-        (Footprint(interval_s, phase_s, cost_s, timetable_from(text)), count)
+        (Footprint(interval_s, phase_s, cost_s, decode_optional_timetable(text)), count)
         for interval_s, phase_s, cost_s, text, count in zip(*columns, strict=True)
     ]
-    return Counted(row["seq"], plain, apart)
+    return LoadMap(row["seq"], plain, apart)
 
 
-async def changes(session: Session, seen: int) -> Changes:
+async def read_changes(session: Session, seen: int) -> LoadChanges:
     """What has changed since."""
     row = await session.fetch_row(SQL["changes"], seen=seen, most=MOST_CHANGES)
     assert row is not None  # noqa: S101 - aggregates always come
     return changes_from(row, seen)
 
 
-async def mark(session: Session, job_ids: Collection[int], *, anew: bool) -> None:
+async def mark_unplaced(session: Session, job_ids: Collection[int], *, anew: bool) -> None:
     """These jobs are to be placed; `anew`: anywhere, as if they had just been added."""
     if job_ids:
         await session.execute(SQL["mark"], job_ids=sorted(job_ids), anew=anew)
 
 
-async def mark_over(session: Session, job_ids: Collection[int]) -> None:
+async def mark_ended(session: Session, job_ids: Collection[int]) -> None:
     """These jobs beat no more, as far as is known."""
-    await session.execute(SQL["mark_over"], job_ids=sorted(job_ids))
+    await session.execute(SQL["mark_ended"], job_ids=sorted(job_ids))
 
 
 async def is_any_unplaced(session: Session) -> bool:
     return await session.fetch_value(SQL["is_any_unplaced"])
 
 
-async def unplaced(session: Session, seen: int, *, after: int, limit: int) -> Look | None:
+async def find_unplaced_jobs(
+    session: Session, seen: int, *, after: int, limit: int
+) -> UnplacedJobs | None:
     """Jobs that are to be placed; None: there are none."""
     given = {"seen": seen, "most": MOST_CHANGES}
     rows = await session.fetch(SQL["unplaced"], after=after, limit=limit, **given)
-    return look_from(rows, seen)
+    return unplaced_jobs_from(rows, seen)
 
 
-async def unplaced_of(session: Session, seen: int, uids: Collection[UUID]) -> Look | None:
+async def find_unplaced_among(
+    session: Session, seen: int, uids: Collection[UUID]
+) -> UnplacedJobs | None:
     """Those of these jobs that are to be placed; None: none is."""
     given = {"seen": seen, "most": MOST_CHANGES}
     rows = await session.fetch(SQL["unplaced_of"], uids=list(uids), **given)
-    return look_from(rows, seen)
+    return unplaced_jobs_from(rows, seen)
 
 
-async def standing_of(session: Session, job_ids: Collection[int]) -> list[Standing]:
-    rows = await session.fetch(SQL["standing_of"], job_ids=sorted(job_ids))
-    return list(map(standing_from, rows))
+async def find_jobs_to_place(session: Session, job_ids: Collection[int]) -> list[JobToPlace]:
+    rows = await session.fetch(SQL["jobs_to_place"], job_ids=sorted(job_ids))
+    return list(map(job_to_place_from, rows))
 
 
-async def write(
-    session: Session, placings: Sequence[Placing], *, seen: int | None = None, wakes: bool = False
-) -> Written:
+async def write_placements(
+    session: Session,
+    placings: Sequence[PlacementUpdate],
+    *,
+    seen: int | None = None,
+    wakes: bool = False,
+) -> WrittenPlacements:
     """Write these; one that has changed since it was read is left as it is.
 
     Under the lock or, with what was `seen` of the map, all by itself.
     """
-    row = await session.fetch_row(SQL["write"], **arrays(placings), seen=seen, wakes=wakes)
+    row = await session.fetch_row(
+        SQL["write"], **placement_columns(placings), seen=seen, wakes=wakes
+    )
     assert row is not None  # noqa: S101 - a row always comes
-    return Written(frozenset(row["job_ids"]), row["seq"], row["is_agreed"])
+    return WrittenPlacements(frozenset(row["job_ids"]), row["seq"], row["is_agreed"])
 
 
-async def forget(session: Session, job_ids: Collection[int]) -> None:
+async def remove_from_load_map(session: Session, job_ids: Collection[int]) -> None:
     """Jobs that are gone altogether leave the map."""
     await session.execute(SQL["forget"], job_ids=sorted(job_ids))
 
 
-async def candidates(
+async def list_candidates(
     session: Session, *, start_s: int, group: str | None, is_mapped: bool
-) -> list[Mapped]:
+) -> list[MappedJob]:
     """Every job that counts; without a map, from the jobs themselves."""
-    found: list[Mapped] = []
-    after, statement = 0, SQL["candidates" if is_mapped else "unmapped"]
+    found: list[MappedJob] = []
+    after, statement = 0, SQL["candidates" if is_mapped else "candidates_without_map"]
     while rows := await session.fetch(statement, after=after, limit=PAGE, group_key=group):
         for row in rows:
-            mapped = mapped_from(row, start_s)
+            mapped = mapped_job_from(row, start_s)
             if mapped is not None:
                 found.append(mapped)
         after = rows[-1]["id"]
     return found
 
 
-async def reconcile(session: Session, *, after: int, limit: int) -> tuple[int | None, int]:
+async def mark_mismatches(session: Session, *, after: int, limit: int) -> tuple[int | None, int]:
     """Mark what the map has wrong among the next jobs: up to which, and how many were marked."""
     row = await session.fetch_row(SQL["reconcile"], after=after, limit=limit)
     assert row is not None  # noqa: S101 - aggregates always come
     return row["until"], row["count"]
 
 
-async def prune(session: Session) -> int:
+async def prune_changes(session: Session) -> int:
     return await session.execute(SQL["prune"], keep=KEPT_CHANGES)
 
 
-def arrays(placings: Sequence[Placing]) -> dict[str, list[Any]]:
+def placement_columns(placings: Sequence[PlacementUpdate]) -> dict[str, list[Any]]:
     """The columns that the statement unnests."""
     ordered = sorted(placings, key=lambda each: each.job.job_id)
     jobs, prints = [each.job for each in ordered], [each.footprint for each in ordered]
@@ -252,34 +262,34 @@ def arrays(placings: Sequence[Placing]) -> dict[str, list[Any]]:
         "intervals": [each and each.interval_s for each in prints],
         "phases": [each and each.phase_s for each in prints],
         "costs": [each and each.cost_s for each in prints],
-        "aparts": [text_of(each and each.timetable) for each in prints],
-        "timetables": [text_of(each.timetable) for each in ordered],
+        "aparts": [encode_timetable(each and each.timetable) for each in prints],
+        "timetables": [encode_timetable(each.timetable) for each in ordered],
         "next_beats": [each.next_beat_at for each in ordered],
     }
 
 
-def text_of(timetable: Timetable | None) -> str | None:
+def encode_timetable(timetable: Timetable | None) -> str | None:
     return None if timetable is None else json_text(timetable.to_object())
 
 
-def timetable_from(text: str | None) -> Timetable | None:
-    return None if text is None else timetable_of(text.encode())
+def decode_optional_timetable(text: str | None) -> Timetable | None:
+    return None if text is None else decode_timetable(text.encode())
 
 
 def footprint_from(row: asyncpg.Record, timetable: str = "timetable") -> Footprint:
     return Footprint(
-        row["interval_s"], row["phase_s"], row["cost_s"], timetable_from(row[timetable])
+        row["interval_s"], row["phase_s"], row["cost_s"], decode_optional_timetable(row[timetable])
     )
 
 
-def look_from(rows: Sequence[asyncpg.Record], seen: int) -> Look | None:
+def unplaced_jobs_from(rows: Sequence[asyncpg.Record], seen: int) -> UnplacedJobs | None:
     if not rows:
         return None
     first = rows[0]
-    return Look(list(map(standing_from, rows)), changes_from(first, seen), first["at"])
+    return UnplacedJobs(list(map(job_to_place_from, rows)), changes_from(first, seen), first["at"])
 
 
-def changes_from(row: asyncpg.Record, seen: int) -> Changes:
+def changes_from(row: asyncpg.Record, seen: int) -> LoadChanges:
     """None where too many have come since, and in a database that was put back to an earlier state:
     the last change that was seen must still be there."""
     oldest, newest = row["oldest"] or 0, row["newest"] or 0
@@ -288,20 +298,22 @@ def changes_from(row: asyncpg.Record, seen: int) -> Changes:
     if newest < seen or oldest > seen or not seen or row["changes"] is None:
         return None
     return [
-        Change(seq, jobs > 0, Footprint(interval_s, phase_s, cost_s, timetable_from(text)))
+        LoadChange(
+            seq, jobs > 0, Footprint(interval_s, phase_s, cost_s, decode_optional_timetable(text))
+        )
         for seq, jobs, interval_s, phase_s, cost_s, text in row["changes"]
     ]
 
 
-def standing_from(row: asyncpg.Record) -> Standing:
+def job_to_place_from(row: asyncpg.Record) -> JobToPlace:
     try:
-        timetable = timetable_from(row["timetable"])
-    except NONSENSE:
+        timetable = decode_optional_timetable(row["timetable"])
+    except DECODE_ERRORS:
         # The engine stops such a job when it is due, and until then it waits to be mended.
         timetable = None
     is_counted = row["interval_s"] is not None
     marked_count = row["marked_count"]
-    return Standing(
+    return JobToPlace(
         job_id=row["job_id"],
         uid=row["uid"],
         timetable=timetable,
@@ -323,20 +335,20 @@ def standing_from(row: asyncpg.Record) -> Standing:
     )
 
 
-def mapped_from(row: asyncpg.Record, start_s: int) -> Mapped | None:
+def mapped_job_from(row: asyncpg.Record, start_s: int) -> MappedJob | None:
     """None: a job that nobody can read."""
     try:
         if "interval_s" in row:
             footprint = footprint_from(row)
         else:
-            footprint = Footprint.of(timetable_of(row["timetable"].encode()), row["cost"])
-    except NONSENSE:
+            footprint = Footprint.of(decode_timetable(row["timetable"].encode()), row["cost"])
+    except DECODE_ERRORS:
         return None
-    candidate = Candidate(
+    candidate = RebalanceCandidate(
         footprint.load(start_s, row["id"]),
         row["next_beat_at"],
         row["placed_at"],
         row["is_running"],
         row["is_moving"],
     )
-    return Mapped(row["uid"], row["name"], footprint, candidate)
+    return MappedJob(row["uid"], row["name"], footprint, candidate)

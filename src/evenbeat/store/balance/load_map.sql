@@ -27,7 +27,7 @@ and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
       and run_day.day > (:now at time zone 'UTC')::date - 30
 )
 
--- fragment: standing
+-- fragment: job_to_place_columns
 -- A job as a placement finds it, and what is counted of it.
     unplaced.job_id, unplaced.beat_count as marked_count, job.uid, job.version,
     job.timetable::text as timetable, coalesce((:is_counted), false) as is_counted,
@@ -48,7 +48,7 @@ select from evenbeat.placing for update;
 insert into evenbeat.placing default values
 on conflict (is_it) do nothing;
 
--- name: counted
+-- name: read_load_map
 -- The whole map, and the newest change in it: in one row, so that it is of one moment, and as
 -- arrays, which are read ten times as fast as a million rows.
 select
@@ -83,7 +83,7 @@ from (
     ) as alike
 ) as apart;
 
--- fragment: news
+-- fragment: map_changes
 -- What has changed since :seen and which changes are kept. Not where there are many: reading them
 -- takes longer than reading the whole map.
     select
@@ -107,7 +107,7 @@ from (
     ) as kept
 
 -- name: changes
-:news;
+:map_changes;
 
 -- name: mark
 -- These jobs are to be placed, anew with :anew; an owed beat, or one in hand, is still to count.
@@ -122,7 +122,7 @@ where pulse.id = any (:job_ids::bigint[])
 order by pulse.id
 on conflict (job_id) do update set beat_count = excluded.beat_count;
 
--- name: mark_over
+-- name: mark_ended
 -- Those of these jobs that are still in the map may be there for nothing. One that somebody has
 -- taken up again meanwhile keeps its mark.
 insert into evenbeat.unplaced (job_id, beat_count)
@@ -135,22 +135,22 @@ on conflict (job_id) do nothing;
 -- name: is_any_unplaced
 select exists (select from evenbeat.unplaced);
 
--- fragment: looked
+-- fragment: unplaced_job_columns
 -- A job that is to be placed and, for the ring to be that of the same moment, with the first one
 -- all that has changed since.
-    :standing, :now as at, news.oldest, news.newest,
+    :job_to_place_columns, :now as at, news.oldest, news.newest,
     case when row_number() over (order by unplaced.job_id) = 1 then news.changes end as changes
 
 -- name: unplaced
 -- Those that wait longest, more or less: ids grow with time.
 select
-    :looked
+    :unplaced_job_columns
 from evenbeat.unplaced
 left join evenbeat.job on job.id = unplaced.job_id
 left join evenbeat.pulse on pulse.id = unplaced.job_id
 left join evenbeat.placement on placement.job_id = unplaced.job_id
 cross join (
-    :news
+    :map_changes
 ) as news
 where unplaced.job_id > :after
 order by unplaced.job_id
@@ -159,13 +159,13 @@ limit :limit;
 -- name: unplaced_of
 -- Those of these jobs that are to be placed.
 select
-    :looked
+    :unplaced_job_columns
 from evenbeat.job
 join evenbeat.unplaced on unplaced.job_id = job.id
 join evenbeat.pulse on pulse.id = job.id
 left join evenbeat.placement on placement.job_id = job.id
 cross join (
-    :news
+    :map_changes
 ) as news
 where job.uid = any (:uids::uuid[])
 order by job.id;
@@ -334,7 +334,7 @@ where placement.job_id > :after
 order by placement.job_id
 limit :limit;
 
--- name: unmapped
+-- name: candidates_without_map
 -- The same from the jobs themselves, for when no map is kept.
 select
     :candidate, placement.placed_at, job.timetable::text as timetable, :cost::float8 as cost
@@ -348,10 +348,10 @@ where job.id > :after
 order by job.id
 limit :limit;
 
--- name: standing_of
+-- name: jobs_to_place
 -- These jobs, whether they are to be placed or not.
 select
-    :standing
+    :job_to_place_columns
 from (select unnest(:job_ids::bigint[]) as job_id, 0 as beat_count) as unplaced
 join evenbeat.job on job.id = unplaced.job_id
 join evenbeat.pulse on pulse.id = unplaced.job_id

@@ -8,24 +8,24 @@ from uuid import UUID
 
 import asyncpg
 
-from evenbeat.core.balance.model import Move, Reason, Score, Skipped
-from evenbeat.core.balance.record import KeptPlan, PlanSummary, Rebalances
+from evenbeat.core.balance.model import Move, Score, SkippedJob, SkipReason
+from evenbeat.core.balance.plan_records import PlanSummary, RebalanceTotals, StoredPlan
 from evenbeat.core.errors import NotFound
 from evenbeat.core.ops.audit import Actor
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import Statement, load
+from evenbeat.store.database.statements import Statement, load_statements
 
-SQL = load("balance/rebalance_plans")
+SQL = load_statements("balance/rebalance_plans")
 # So many rows are written, or read, in a tenth of the time that a statement may take.
 ROWS_AT_ONCE = 5_000
 # What was only looked at is of no use after five minutes; what was done, people ask about later.
-PREVIEWS_FOR = timedelta(days=1)
-APPLIED_FOR = timedelta(days=90)
+KEEP_PREVIEWS_FOR = timedelta(days=1)
+KEEP_APPLIED_FOR = timedelta(days=90)
 
 Item = TypeVar("Item")
 
 
-async def add(session: Session, plan: KeptPlan) -> None:
+async def insert_plan(session: Session, plan: StoredPlan) -> None:
     summary = plan.summary
     await session.execute(
         SQL["add"],
@@ -44,7 +44,7 @@ async def add(session: Session, plan: KeptPlan) -> None:
         skip_count=summary.skip_count,
         undoes=summary.undoes,
     )
-    for moves in pieces(plan.moves):
+    for moves in split_into_batches(plan.moves):
         await session.execute(
             SQL["add_moves"],
             plan_id=summary.id,
@@ -56,7 +56,7 @@ async def add(session: Session, plan: KeptPlan) -> None:
             new_next=[move.new_next_at for move in moves],
             effective_from=[move.effective_from for move in moves],
         )
-    for skips in pieces(plan.skipped):
+    for skips in split_into_batches(plan.skipped):
         await session.execute(
             SQL["add_skips"],
             plan_id=summary.id,
@@ -66,45 +66,47 @@ async def add(session: Session, plan: KeptPlan) -> None:
         )
 
 
-def pieces(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def split_into_batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     for at in range(0, len(items), ROWS_AT_ONCE):
         yield items[at : at + ROWS_AT_ONCE]
 
 
-async def by_id(session: Session, plan_id: UUID) -> KeptPlan:
-    return await read(session, await session.fetch_row(SQL["by_id"], id=plan_id), plan_id)
+async def find_plan(session: Session, plan_id: UUID) -> StoredPlan:
+    return await plan_from_row(session, await session.fetch_row(SQL["by_id"], id=plan_id), plan_id)
 
 
-async def lock(session: Session, plan_id: UUID) -> KeptPlan:
+async def lock_plan(session: Session, plan_id: UUID) -> StoredPlan:
     """The same, for whoever decides what becomes of it: nobody else does before the commit."""
-    return await read(session, await session.fetch_row(SQL["lock"], id=plan_id), plan_id)
+    return await plan_from_row(session, await session.fetch_row(SQL["lock"], id=plan_id), plan_id)
 
 
-async def last_applied(session: Session) -> PlanSummary | None:
+async def find_last_applied(session: Session) -> PlanSummary | None:
     """The newest rebalance that moved anything and has not been taken back."""
     row = await session.fetch_row(SQL["last_applied"])
     return None if row is None else summary_from(row)
 
 
-async def newest_change(session: Session) -> int:
+async def find_newest_change(session: Session) -> int:
     """Of the load of the coming week: a plan that knows of it knows of all before."""
     return await session.fetch_value(SQL["newest_change"])
 
 
-async def read(session: Session, row: asyncpg.Record | None, plan_id: UUID) -> KeptPlan:
+async def plan_from_row(session: Session, row: asyncpg.Record | None, plan_id: UUID) -> StoredPlan:
     if row is None:
         raise NotFound(f"no plan {plan_id}; plans that were not applied are kept for a day")
-    moves = await all_rows(session, SQL["moves"], plan_id)
-    skips = await all_rows(session, SQL["skips"], plan_id)
-    return KeptPlan(
+    moves = await fetch_all_rows(session, SQL["moves"], plan_id)
+    skips = await fetch_all_rows(session, SQL["skips"], plan_id)
+    return StoredPlan(
         summary=summary_from(row),
         moves=tuple(sorted(map(move_from, moves), key=lambda move: (move.old_next_at, move.job))),
-        skipped=tuple(Skipped(skip["job_id"], Reason(skip["reason"])) for skip in skips),
+        skipped=tuple(SkippedJob(skip["job_id"], SkipReason(skip["reason"])) for skip in skips),
         uids={each["job_id"]: each["job_uid"] for each in (*moves, *skips)},
     )
 
 
-async def all_rows(session: Session, statement: Statement, plan_id: UUID) -> list[asyncpg.Record]:
+async def fetch_all_rows(
+    session: Session, statement: Statement, plan_id: UUID
+) -> list[asyncpg.Record]:
     found: list[asyncpg.Record] = []
     while True:
         after = found[-1]["job_id"] if found else 0
@@ -114,7 +116,7 @@ async def all_rows(session: Session, statement: Statement, plan_id: UUID) -> lis
             return found
 
 
-async def page(session: Session, *, limit: int) -> list[PlanSummary]:
+async def list_plans(session: Session, *, limit: int) -> list[PlanSummary]:
     """Newest first."""
     return [summary_from(row) for row in await session.fetch(SQL["page"], limit=limit)]
 
@@ -129,14 +131,14 @@ async def mark_undone(session: Session, plan_id: UUID, *, by: Actor) -> None:
         raise AssertionError("a plan is locked, and applied, before it is taken back")
 
 
-async def rebalances(session: Session) -> Rebalances:
+async def count_rebalances(session: Session) -> RebalanceTotals:
     row = await session.fetch_row(SQL["rebalances"])
-    return Rebalances() if row is None else Rebalances(**row)
+    return RebalanceTotals() if row is None else RebalanceTotals(**row)
 
 
-async def forget(session: Session, *, limit: int) -> int:
+async def remove_old_plans(session: Session, *, limit: int) -> int:
     return await session.execute(
-        SQL["forget"], previews_for=PREVIEWS_FOR, applied_for=APPLIED_FOR, limit=limit
+        SQL["forget"], previews_for=KEEP_PREVIEWS_FOR, applied_for=KEEP_APPLIED_FOR, limit=limit
     )
 
 

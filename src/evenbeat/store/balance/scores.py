@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 from evenbeat.core.balance.model import Score
-from evenbeat.core.balance.record import ScorePoint
+from evenbeat.core.balance.plan_records import ScorePoint
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("balance/scores")
+SQL = load_statements("balance/scores")
 
 
-async def add(session: Session, score: Score, job_count: int) -> None:
+async def insert_score(session: Session, score: Score, job_count: int) -> None:
     """As of now."""
     await session.execute(
         SQL["add"],
@@ -22,7 +22,7 @@ async def add(session: Session, score: Score, job_count: int) -> None:
     )
 
 
-async def history(session: Session, *, reach: timedelta, step: timedelta) -> list[ScorePoint]:
+async def list_scores(session: Session, *, reach: timedelta, step: timedelta) -> list[ScorePoint]:
     """The worst of every step, oldest first."""
     rows = await session.fetch(SQL["history"], reach=reach, step=step)
     return [
@@ -35,5 +35,5 @@ async def history(session: Session, *, reach: timedelta, step: timedelta) -> lis
     ]
 
 
-async def forget(session: Session, *, kept_for: timedelta, limit: int) -> int:
+async def remove_old_scores(session: Session, *, kept_for: timedelta, limit: int) -> int:
     return await session.execute(SQL["forget"], kept_for=kept_for, limit=limit)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def sparse(values: Iterable[Any]) -> list[Any]:
+def drop_all_nulls(values: Iterable[Any]) -> list[Any]:
     """These values, or none at all where each is None: unnest pads with nulls."""
     made = list(values)
     return [] if made.count(None) == len(made) else made

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("database/clock")
+SQL = load_statements("database/clock")
 WAKE_CHANNEL = "evenbeat_wake"
 LONGEST_TRUST = 60.0
 # The longest `check_interval`: what is due later than that is found without being told of.
@@ -28,7 +28,7 @@ async def now(session: Session) -> datetime:
     return await session.fetch_value(SQL["now"])
 
 
-class Watch:
+class DatabaseClock:
     """The database's time without asking for it: the last instant it told, plus what has passed.
 
     Never ahead of the database by more than the drift of a minute, since what it told was true
@@ -91,14 +91,14 @@ class Waker:
                 log.get_logger().warning(log.LOOP_FAILED, loop="waker", error=str(error))
 
 
-async def install(database: Database) -> None:
+async def install_test_clock(database: Database) -> None:
     """Make the clock that `set_to` moves; for databases of tests only."""
     async with database.transaction() as session:
         for step in INSTALLATION:
             await session.execute(SQL[step])
 
 
-async def set_to(database: Database, instant: datetime) -> None:
+async def set_test_clock(database: Database, instant: datetime) -> None:
     """Move the set clock, and wake the nodes: what was a wait for them may be over."""
     async with database.transaction() as session:
         await session.execute(SQL["clear_clock"])

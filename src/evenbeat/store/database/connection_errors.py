@@ -14,16 +14,16 @@ from evenbeat.core.errors import NotPermitted, StoreUnavailable
 
 # Class 40 (deadlocks among it), class 53 (disk, memory, connections), a wait for a lock, and a
 # statement that the server itself has stopped.
-BUSY = (
+BUSY_ERRORS = (
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
     asyncpg.LockNotAvailableError,
     asyncpg.QueryCanceledError,
 )
-DEMOTED = (asyncpg.ReadOnlySQLTransactionError,)
+READ_ONLY_ERRORS = (asyncpg.ReadOnlySQLTransactionError,)
 # Class 08 (a pooler's complaints among it), class 57 (shut down, crashed, starting), class 58 (the
 # disk answers with errors), and whatever the driver finds out by itself.
-LOST = (
+CONNECTION_LOST_ERRORS = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -33,45 +33,45 @@ LOST = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-UNAVAILABLE = (*BUSY, *DEMOTED, *LOST)
+UNAVAILABLE_ERRORS = (*BUSY_ERRORS, *READ_ONLY_ERRORS, *CONNECTION_LOST_ERRORS)
 
 
 @contextlib.contextmanager
-def availability() -> Generator[None]:
+def translate_driver_errors() -> Generator[None]:
     """Say StoreUnavailable where the driver says any of some dozens of things."""
     try:
         yield
-    except UNAVAILABLE as error:
-        raise StoreUnavailable(in_words(error)) from error
+    except UNAVAILABLE_ERRORS as error:
+        raise StoreUnavailable(describe_driver_error(error)) from error
 
 
 @contextlib.contextmanager
-def rights() -> Generator[None]:
+def translate_privilege_errors() -> Generator[None]:
     """Say NotPermitted where the database's user lacks a right: for people at a command line,
     who chose that user; of a server it is no client's doing."""
     try:
         yield
     except asyncpg.InsufficientPrivilegeError as error:
         raise NotPermitted(
-            f"the database's user may not do this: {reason(error)}; use the one that the server "
-            "uses, in EVENBEAT_DATABASE_URL"
+            f"the database's user may not do this: {driver_message(error)}; use the one that "
+            "the server uses, in EVENBEAT_DATABASE_URL"
         ) from error
 
 
-def in_words(error: Exception) -> str:
-    why = reason(error)
+def describe_driver_error(error: Exception) -> str:
+    why = driver_message(error)
     match error:
         case asyncpg.DiskFullError():
             return f"the database's disk is full: {why}"
         case asyncpg.ReadOnlySQLTransactionError():
             return f"the database takes no writes, since it is a standby or read-only: {why}"
-        case _ if isinstance(error, BUSY):
+        case _ if isinstance(error, BUSY_ERRORS):
             return f"the database cannot do this now: {why}"
         case _:
             return f"the database does not answer: {why}"
 
 
-def reason(error: Exception) -> str:
+def driver_message(error: Exception) -> str:
     """What the driver says, but for what it says about itself after a connection was lost."""
     is_about_itself = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
     is_telling = isinstance(error, ValueError | asyncpg.TargetServerAttributeNotMatched)
@@ -81,13 +81,13 @@ def reason(error: Exception) -> str:
     return str(error).partition("\n")[0] or "timed out"
 
 
-def is_spoilt(error: BaseException) -> bool:
+def breaks_connection(error: BaseException) -> bool:
     """Whether the connection is not to be used again after this."""
     cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
-    return isinstance(cause, UNAVAILABLE) and not isinstance(cause, BUSY)
+    return isinstance(cause, UNAVAILABLE_ERRORS) and not isinstance(cause, BUSY_ERRORS)
 
 
-def spoils_others(error: BaseException) -> bool:
+def breaks_all_connections(error: BaseException) -> bool:
     """Whether what one connection has found out is true of its neighbours too.
 
     A cut network shows on each of them only after its own time limit, and a demoted server keeps

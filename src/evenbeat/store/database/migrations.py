@@ -15,13 +15,13 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.errors import MigrationFailed
-from evenbeat.core.time.schedules.clockwork.zones import known_zones
+from evenbeat.core.time.schedules.base.zones import known_zones
 from evenbeat.observe import log
-from evenbeat.store.database.connection_errors import availability
+from evenbeat.store.database.connection_errors import translate_driver_errors
 from evenbeat.store.database.pool import Session, connect
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("database/migrations")
+SQL = load_statements("database/migrations")
 OLDEST_POSTGRES = 15
 FILE_NAME = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)\.up\.sql")
 
@@ -44,7 +44,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedMigration:
     """A step that a database has taken."""
 
     number: int
@@ -54,11 +54,11 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SchemaStatus:
     """Where a database stands against the migrations this version knows."""
 
     known: tuple[Migration, ...]
-    applied: tuple[Applied, ...]
+    applied: tuple[AppliedMigration, ...]
 
     @property
     def pending(self) -> tuple[Migration, ...]:
@@ -115,20 +115,22 @@ def known_migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda step: step.number))
 
 
-async def status(url: str, known: Sequence[Migration] | None = None) -> Status:
+async def find_schema_status(url: str, known: Sequence[Migration] | None = None) -> SchemaStatus:
     connection = await connect(url)
     try:
-        return await read_status(Session(connection, "database"), known)
+        return await read_schema_status(Session(connection, "database"), known)
     finally:
         await connection.close()
 
 
-async def read_status(session: Session, known: Sequence[Migration] | None = None) -> Status:
+async def read_schema_status(
+    session: Session, known: Sequence[Migration] | None = None
+) -> SchemaStatus:
     steps = tuple(known_migrations() if known is None else known)
     if not await session.fetch_value(SQL["exists"]):
-        return Status(steps, ())
+        return SchemaStatus(steps, ())
     rows = await session.fetch(SQL["applied"])
-    return Status(steps, tuple(Applied(*row) for row in rows))
+    return SchemaStatus(steps, tuple(AppliedMigration(*row) for row in rows))
 
 
 async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Migration]:
@@ -137,20 +139,20 @@ async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Mi
     try:
         session = Session(connection, "database")
         await refuse_old_server(session)
-        done = await apply_all(connection, session, known)
+        done = await apply_pending(connection, session, known)
         await load_zones(session)
     finally:
         await connection.close()
     return done
 
 
-async def apply_all(
+async def apply_pending(
     connection: Any, session: Session, known: Sequence[Migration] | None = None
 ) -> list[Migration]:
     """Whatever is pending of these, or of all; part of the transaction that is under way."""
     done: list[Migration] = []
     # Nearly every start finds nothing to do, and need not wait for whoever holds the lock.
-    if await next_step(session, known) is None:
+    if await find_next_migration(session, known) is None:
         return done
     while step := await apply_next(connection, session, known):
         log.get_logger().info(log.MIGRATED, migration=str(step))
@@ -176,10 +178,10 @@ async def apply_next(
     connection: Any, session: Session, known: Sequence[Migration] | None
 ) -> Migration | None:
     """The next pending step, looked up again under the lock: another process may have taken it."""
-    with availability():
+    with translate_driver_errors():
         async with connection.transaction():
             await session.execute(SQL["lock"])
-            step = await next_step(session, known)
+            step = await find_next_migration(session, known)
             if step is None:
                 return None
             await session.execute(SQL["create_schema"])
@@ -191,8 +193,10 @@ async def apply_next(
     return step
 
 
-async def next_step(session: Session, known: Sequence[Migration] | None) -> Migration | None:
-    now = await read_status(session, known)
+async def find_next_migration(
+    session: Session, known: Sequence[Migration] | None
+) -> Migration | None:
+    now = await read_schema_status(session, known)
     now.check()
     return now.pending[0] if now.pending else None
 
@@ -203,7 +207,7 @@ async def rollback(url: str, steps: int = 1) -> list[Migration]:
     connection = await connect(url, is_patient=True)
     try:
         session = Session(connection, "database")
-        while len(undone) < steps and (step := await undo_last(connection, session)):
+        while len(undone) < steps and (step := await roll_back_newest(connection, session)):
             log.get_logger().info(log.ROLLED_BACK, migration=str(step))
             undone.append(step)
     finally:
@@ -211,11 +215,11 @@ async def rollback(url: str, steps: int = 1) -> list[Migration]:
     return undone
 
 
-async def undo_last(connection: Any, session: Session) -> Migration | None:
-    with availability():
+async def roll_back_newest(connection: Any, session: Session) -> Migration | None:
+    with translate_driver_errors():
         async with connection.transaction():
             await session.execute(SQL["lock"])
-            now = await read_status(session)
+            now = await read_schema_status(session)
             now.check()
             if not now.applied:
                 return None

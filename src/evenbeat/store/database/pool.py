@@ -9,19 +9,19 @@ import asyncpg
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.store.database.connection_errors import (
-    UNAVAILABLE,
-    availability,
-    is_spoilt,
-    spoils_others,
+    UNAVAILABLE_ERRORS,
+    breaks_all_connections,
+    breaks_connection,
+    translate_driver_errors,
 )
 from evenbeat.store.database.route import CONNECT_TIMEOUT, SQL, Route, driver
-from evenbeat.store.database.statements import Statement, load
+from evenbeat.store.database.statements import Statement, load_statements
 
-SAVEPOINTS = load("database/savepoints")
+SAVEPOINTS = load_statements("database/savepoints")
 
 # The server ends a statement first, where it can: then its outcome is known.
 COMMAND_TIMEOUT = 5.0
-SESSION = {
+SESSION_SETTINGS = {
     "application_name": "evenbeat",
     "statement_timeout": "4500ms",
     "lock_timeout": "4s",
@@ -34,14 +34,14 @@ SESSION = {
 # For the engine's few statements, which all go by key. Planned anew each time, a claim spends
 # 1.2 ms on that; planned once with statistics taken at rest, a completion was seen to read the
 # whole table (1,500 ms instead of 15), and these settings leave it no such plan.
-ENGINE = {
+ENGINE_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "max_parallel_workers_per_gather": "0",
 }
-PATIENT = {
+PATIENT_SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     # Whoever reads what comes of it may be slow: a pager, say.
@@ -55,12 +55,12 @@ async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
     A patient one waits as long as it takes: for migrations, whose work has no bound.
     """
     route = Route(to) if isinstance(to, str) else to
-    limits = SESSION | (PATIENT if is_patient else {})
+    limits = SESSION_SETTINGS | (PATIENT_SETTINGS if is_patient else {})
     return await route.connect(limits, command_timeout=None if is_patient else COMMAND_TIMEOUT)
 
 
 @contextlib.asynccontextmanager
-async def moment(to: str | Route) -> AsyncGenerator[Any]:
+async def open_read_snapshot(to: str | Route) -> AsyncGenerator[Any]:
     """One moment of the whole database, however long it takes to look at it.
 
     On a connection of its own, that has all the time it needs and writes nothing.
@@ -73,13 +73,13 @@ async def moment(to: str | Route) -> AsyncGenerator[Any]:
         await connection.close()
 
 
-def cut_off(connection: Any) -> None:
+def terminate_connection(connection: Any) -> None:
     """End it here and now; the pool has let go of one that was lost by itself."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
-async def leave_as_it_is(connection: object) -> None:
+async def skip_reset(connection: object) -> None:
     """Nothing of ours outlives its transaction, so that there is nothing to undo.
 
     The driver's own way of undoing costs a round trip after every statement.
@@ -94,12 +94,12 @@ class Session:
         self._clock = clock
 
     async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
-        with availability():
+        with translate_driver_errors():
             text, values = statement.text(self._clock), statement.arguments(given)
             return await self._runner.fetch(text, *values)
 
     async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
-        with availability():
+        with translate_driver_errors():
             text, values = statement.text(self._clock), statement.arguments(given)
             return await self._runner.fetchrow(text, *values)
 
@@ -109,7 +109,7 @@ class Session:
 
     async def execute(self, statement: Statement, **given: Any) -> int:
         """Run it and say how many rows it changed."""
-        with availability():
+        with translate_driver_errors():
             text, values = statement.text(self._clock), statement.arguments(given)
             status: str = await self._runner.execute(text, *values)
         count = status.rpartition(" ")[2]
@@ -119,7 +119,7 @@ class Session:
 @contextlib.asynccontextmanager
 async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
     """A transaction on a connection that is in none."""
-    with availability():
+    with translate_driver_errors():
         # Named here as well: behind a pooler our settings come too late for that.
         transaction = connection.transaction(isolation="read_committed")
         await transaction.start()
@@ -127,16 +127,16 @@ async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]
         yield Session(connection, clock)
     except BaseException as error:
         # A lost connection rolls back by itself; what went wrong first is what counts.
-        if not is_spoilt(error):
-            with contextlib.suppress(*UNAVAILABLE):
+        if not breaks_connection(error):
+            with contextlib.suppress(*UNAVAILABLE_ERRORS):
                 await transaction.rollback()
         raise
-    with availability():
+    with translate_driver_errors():
         await transaction.commit()
 
 
 @contextlib.asynccontextmanager
-async def part_of_transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
+async def savepoint_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
     """A part of the transaction that is under way, however it was begun: what fails undoes no
     more than the part."""
     session = Session(connection, clock)
@@ -166,19 +166,19 @@ class Database(Session):
         self.clock = clock
         self.route = Route(url, pooler)
         self._pool_size = pool_size
-        self._settings = SESSION | (ENGINE if is_for_engine else {})
+        self._settings = SESSION_SETTINGS | (ENGINE_SETTINGS if is_for_engine else {})
         super().__init__(None, clock)
 
     async def open(self) -> None:
         # One connection first: a wrong URL is told at once and in one line.
         await (await connect(self.route)).close()
-        with availability():
+        with translate_driver_errors():
             self._runner = await driver.create_pool(
                 self.url,
                 min_size=1,
                 max_size=self._pool_size,
                 connect=self._connect,
-                reset=leave_as_it_is,
+                reset=skip_reset,
             )
 
     async def close(self) -> None:
@@ -221,16 +221,16 @@ class Database(Session):
     async def connection(self) -> AsyncGenerator[Any]:
         # Where one is at hand nothing is waited for, and a timer would cost 40 µs a statement.
         longest = None if self._runner.get_idle_size() else CONNECT_TIMEOUT
-        with availability():
+        with translate_driver_errors():
             connection = await self._runner.acquire(timeout=longest)
         try:
             yield connection
-        except (StoreUnavailable, *UNAVAILABLE) as error:
-            if is_spoilt(error):
+        except (StoreUnavailable, *UNAVAILABLE_ERRORS) as error:
+            if breaks_connection(error):
                 # One that was closed under us has left the pool already, and says so.
                 with contextlib.suppress(asyncpg.InterfaceError):
                     connection.terminate()
-            if spoils_others(error):
+            if breaks_all_connections(error):
                 await self._runner.expire_connections()
             raise
         finally:

@@ -9,10 +9,10 @@ import asyncpg
 import orjson
 
 from evenbeat.core.errors import StoreUnavailable
-from evenbeat.store.database.connection_errors import UNAVAILABLE, reason
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.connection_errors import UNAVAILABLE_ERRORS, driver_message
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("database/session")
+SQL = load_statements("database/session")
 
 # asyncpg is only half typed: what is asked of it goes through a name that says so.
 driver: Any = asyncpg
@@ -40,10 +40,10 @@ class Route:
         """A connection with these settings, or, behind a pooler, with none of its own."""
         try:
             return await self._connect(settings, command_timeout)
-        except (*UNAVAILABLE, asyncpg.PostgresError, ValueError) as error:
+        except (*UNAVAILABLE_ERRORS, asyncpg.PostgresError, ValueError) as error:
             raise StoreUnavailable(
-                f"cannot connect to the database{place_of(self.url)}: {reason(error)};"
-                " check EVENBEAT_DATABASE_URL"
+                f"cannot connect to the database{describe_address(self.url)}: "
+                f"{driver_message(error)}; check EVENBEAT_DATABASE_URL"
             ) from error
 
     async def _connect(self, settings: Mapping[str, str], command_timeout: float | None) -> Any:
@@ -51,10 +51,10 @@ class Route:
         if not self.is_pooled:
             connection = await self._connect_directly(settings, limit)
             if connection is not None:
-                return await prepared(connection)
+                return await set_json_codecs(connection)
             self.is_pooled = True
         # What is prepared on one server is not known to the next one.
-        return await prepared(await self._dial(**limit, statement_cache_size=0))
+        return await set_json_codecs(await self._dial(**limit, statement_cache_size=0))
 
     async def _connect_directly(self, settings: Mapping[str, str], limit: dict[str, Any]) -> Any:
         """None if there is a pooler, that takes no settings or says so in another way."""
@@ -78,7 +78,7 @@ class Route:
         return bool(self.is_pooled)
 
     async def _dial(self, **options: Any) -> Any:
-        self._hosts = hosts_of(self.url) if self._hosts is None else self._hosts
+        self._hosts = parse_hosts(self.url) if self._hosts is None else self._hosts
         if len(self._hosts) < 2:
             return await driver.connect(self.url, timeout=CONNECT_TIMEOUT, **options)
         # Each host has its share of the time: one that is gone says nothing at all, and would
@@ -93,7 +93,7 @@ class Route:
                 connection = await driver.connect(
                     self.url, host=host, port=port, timeout=share, **options
                 )
-            except UNAVAILABLE as error:
+            except UNAVAILABLE_ERRORS as error:
                 first_error = first_error or error
                 continue
             self._hosts.remove(place)
@@ -102,7 +102,7 @@ class Route:
         raise first_error or OSError("no host is named")
 
 
-def hosts_of(url: str) -> list[Host]:
+def parse_hosts(url: str) -> list[Host]:
     """The hosts that a URL names, each with its port; none where the driver finds its only one."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
@@ -113,10 +113,10 @@ def hosts_of(url: str) -> list[Host]:
     ports = query.get("port", [str(DEFAULT_PORT)])[0].split(",")
     if len(ports) != len(names):
         ports = ports[:1] * len(names)
-    return [host_from(unquote(name), port) for name, port in zip(names, ports, strict=True)]
+    return [parse_host(unquote(name), port) for name, port in zip(names, ports, strict=True)]
 
 
-def host_from(place: str, usual_port: str) -> Host:
+def parse_host(place: str, usual_port: str) -> Host:
     """From `name`, `name:port`, `[::1]:port` or the directory of a socket."""
     after_brackets = place.rpartition("]")[2]
     has_port = ":" in after_brackets
@@ -127,7 +127,7 @@ def host_from(place: str, usual_port: str) -> Host:
     return name.strip("[]"), int(port)
 
 
-def place_of(url: str) -> str:
+def describe_address(url: str) -> str:
     """` at HOST:PORT`, or nothing where a stray character might make a password look like one."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
@@ -136,7 +136,7 @@ def place_of(url: str) -> str:
     return f" at {place}" if ":" in place.rpartition("]")[2] else f" at {place}:{DEFAULT_PORT}"
 
 
-async def prepared(connection: Any) -> Any:
+async def set_json_codecs(connection: Any) -> Any:
     """JSON goes in and out as Python values."""
     await connection.set_type_codec(
         "jsonb",
@@ -149,7 +149,7 @@ async def prepared(connection: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
+class JsonElement:
     """A JSON value that is one element of an array parameter.
 
     Of a bare list the driver would make a further dimension of the array, and its items would
@@ -161,7 +161,7 @@ class Json:
 
 def encode_json(value: Any) -> bytes:
     """As jsonb travels: a version, then the text."""
-    return b"\x01" + orjson.dumps(value.value if isinstance(value, Json) else value)
+    return b"\x01" + orjson.dumps(value.value if isinstance(value, JsonElement) else value)
 
 
 def decode_json(data: bytes) -> Any:

@@ -29,7 +29,7 @@ class Statement:
     parameters: tuple[str, ...]
 
     def text(self, clock: str) -> str:
-        return numbered(self, clock)
+        return number_parameters(self, clock)
 
     def arguments(self, given: dict[str, object]) -> list[object]:
         """The given values in the order of their numbers; a missing or unknown one is our bug."""
@@ -40,7 +40,7 @@ class Statement:
 
 
 @cache
-def numbered(statement: Statement, clock: str) -> str:
+def number_parameters(statement: Statement, clock: str) -> str:
     numbers = {name: f"${place}" for place, name in enumerate(statement.parameters, 1)}
     numbers["now"] = CLOCKS[clock]
     return TOKEN.sub(
@@ -48,12 +48,14 @@ def numbered(statement: Statement, clock: str) -> str:
     )
 
 
-def parse(text: str) -> dict[str, Statement]:
-    names, fragments = sections(text)
-    return {name: statement(name, filled_in(body, fragments)) for name, body in names.items()}
+def parse_statements(text: str) -> dict[str, Statement]:
+    names, fragments = split_sections(text)
+    return {
+        name: build_statement(name, fill_fragments(body, fragments)) for name, body in names.items()
+    }
 
 
-def sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
+def split_sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
     """The bodies of the statements and of the fragments, by name."""
     found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     _, *parts = HEADER.split(text)
@@ -62,13 +64,13 @@ def sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
     return found["name"], found["fragment"]
 
 
-def filled_in(body: str, fragments: dict[str, str]) -> str:
+def fill_fragments(body: str, fragments: dict[str, str]) -> str:
     """The text with its fragments, which may hold others."""
     filled = TOKEN.sub(lambda token: fragments.get(token["name"] or "", token[0]), body)
-    return filled if filled == body else filled_in(filled, fragments)
+    return filled if filled == body else fill_fragments(filled, fragments)
 
 
-def statement(name: str, body: str) -> Statement:
+def build_statement(name: str, body: str) -> Statement:
     seen: dict[str, None] = {}
     for token in TOKEN.finditer(body):
         if token["name"] and token["name"] != "now":
@@ -77,18 +79,18 @@ def statement(name: str, body: str) -> Statement:
 
 
 @cache
-def load(file: str) -> dict[str, Statement]:
+def load_statements(file: str) -> dict[str, Statement]:
     """The statements of <file>.sql by name; `file` is a path as in "jobs/listing"."""
-    return parse(read(file))
+    return parse_statements(read_sql_file(file))
 
 
 @cache
-def variants(file: str, name: str, slot: str) -> dict[str, Statement]:
+def load_variants(file: str, name: str, slot: str) -> dict[str, Statement]:
     """One statement once for each fragment `<slot>_…`, put in where it says `:<slot>`."""
-    names, fragments = sections(read(file))
+    names, fragments = split_sections(read_sql_file(file))
     return {
-        each.removeprefix(f"{slot}_"): statement(
-            name, filled_in(filled_in(names[name], {slot: text}), fragments)
+        each.removeprefix(f"{slot}_"): build_statement(
+            name, fill_fragments(fill_fragments(names[name], {slot: text}), fragments)
         )
         for each, text in fragments.items()
         if each.startswith(f"{slot}_")
@@ -96,16 +98,18 @@ def variants(file: str, name: str, slot: str) -> dict[str, Statement]:
 
 
 @cache
-def joined(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
+def join_statements(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
     """Several statements of a file as one: each put in where the fragment `by` says `:found`."""
-    statements, fragments = sections(read(file))
+    statements, fragments = split_sections(read_sql_file(file))
     parts = (
-        filled_in(fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")})
+        fill_fragments(
+            fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")}
+        )
         for name in names
     )
-    return statement(by, filled_in(f"\n{word}\n".join(parts), fragments))
+    return build_statement(by, fill_fragments(f"\n{word}\n".join(parts), fragments))
 
 
-def read(file: str) -> str:
+def read_sql_file(file: str) -> str:
     path = resources.files("evenbeat.store").joinpath(f"{file}.sql")
     return path.read_text(encoding="utf-8")

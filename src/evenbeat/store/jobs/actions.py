@@ -9,55 +9,57 @@ from uuid import UUID
 import asyncpg
 
 from evenbeat.core.errors import Conflict
-from evenbeat.core.jobs.actions import Change
-from evenbeat.core.jobs.catchup import Missed
+from evenbeat.core.jobs.actions import JobChange
+from evenbeat.core.jobs.catchup import MissedBeats
 from evenbeat.core.jobs.lifecycle import Action, states_allowing
 from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.ops.audit import Actor
 from evenbeat.store.database.codes import CODE_OF_STATE
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs import definitions, sql_function_checks
-from evenbeat.store.jobs.jobs import NONSENSE, Standing, Unreadable
+from evenbeat.store.jobs.jobs import DECODE_ERRORS, StoredJob, UnreadableDefinition
 
-SQL = load("jobs/actions")
+SQL = load_statements("jobs/actions")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class JobVersion:
     """A definition that a job has or had; `replaced_at` is None for the one in force."""
 
     number: int
-    definition: Definition | Unreadable
+    definition: Definition | UnreadableDefinition
     replaced_at: datetime | None
     replaced_by: str | None
 
 
-async def lock(session: Session, uids: Collection[UUID]) -> None:
+async def lock_jobs(session: Session, uids: Collection[UUID]) -> None:
     """Until the end of the transaction, nobody else moves these jobs."""
     await session.fetch(SQL["lock"], uids=list(uids))
 
 
-async def move(
-    session: Session, action: Action, changes: Sequence[tuple[Standing, Change]]
+async def write_changes(
+    session: Session, action: Action, changes: Sequence[tuple[StoredJob, JobChange]]
 ) -> None:
     """Write what the action made of these jobs, which are locked."""
     try:
-        moved = await session.execute(SQL["move"], **moves(action, changes))
+        moved = await session.execute(SQL["write_changes"], **change_columns(action, changes))
     except asyncpg.UniqueViolationError:
         raise Conflict(f"cannot {action}: another job that lives holds its dedupe key") from None
-    check_count(action, moved, len(changes))
+    check_change_count(action, moved, len(changes))
     shown = [job.id for job, _ in changes if is_shown_by_sql(job)]
     if shown:
-        await session.fetch(SQL["show"], job_ids=shown)
+        await session.fetch(SQL["show_sql_jobs"], job_ids=shown)
 
 
-def is_shown_by_sql(job: Standing) -> bool:
+def is_shown_by_sql(job: StoredJob) -> bool:
     """Whether it may be among the jobs that the SQL face shows."""
     return job.definition is None or job.definition.kind == sql_function_checks.KIND
 
 
-def moves(action: Action, changes: Sequence[tuple[Standing, Change]]) -> dict[str, list[Any]]:
+def change_columns(
+    action: Action, changes: Sequence[tuple[StoredJob, JobChange]]
+) -> dict[str, list[Any]]:
     """The columns that the statement unnests."""
     after = [change.pulse for _, change in changes]
     return {
@@ -76,13 +78,13 @@ def moves(action: Action, changes: Sequence[tuple[Standing, Change]]) -> dict[st
     }
 
 
-async def delete(session: Session, job_ids: Sequence[int]) -> None:
+async def delete_jobs(session: Session, job_ids: Sequence[int]) -> None:
     deleted = await session.execute(SQL["delete"], job_ids=list(job_ids))
-    check_count(Action.DELETE, deleted, len(job_ids))
+    check_change_count(Action.DELETE, deleted, len(job_ids))
 
 
-async def edit(
-    session: Session, job: Standing, definition: Definition, *, group_id: int | None, by: Actor
+async def write_definition(
+    session: Session, job: StoredJob, definition: Definition, *, group_id: int | None, by: Actor
 ) -> None:
     """Keep the old definition as a version, and write the new one."""
     try:
@@ -92,40 +94,42 @@ async def edit(
             version=job.version,
             actor=by.name,
             group_id=group_id,
-            **definitions.columns(definition),
+            **definitions.definition_columns(definition),
         )
     except asyncpg.UniqueViolationError:
         raise Conflict(f"there is a job named {definition.name!r} already") from None
-    check_count(Action.EDIT, edited, 1)
+    check_change_count(Action.EDIT, edited, 1)
 
 
-async def pass_over(session: Session, job: Standing, missed: Missed) -> None:
+async def write_missed_beats(session: Session, job: StoredJob, missed: MissedBeats) -> None:
     written = await session.execute(
-        SQL["pass_over"],
+        SQL["write_missed_beats"],
         job_id=job.id,
         first_at=missed.first_at,
         until_at=missed.until_at,
         count=missed.count,
         reason=missed.reason,
     )
-    check_count(Action.EDIT, written, 1)
+    check_change_count(Action.EDIT, written, 1)
 
 
-async def versions(session: Session, job_id: int) -> list[Version]:
+async def list_versions(session: Session, job_id: int) -> list[JobVersion]:
     """Every definition of a job, the one in force first."""
     rows = await session.fetch(SQL["versions"], job_id=job_id)
     return [version_from(row) for row in rows]
 
 
-def check_count(action: Action, written: int, expected: int) -> None:
+def check_change_count(action: Action, written: int, expected: int) -> None:
     """They are locked, so that this cannot happen; if it does, nothing of it may stay."""
     if written != expected:
         raise Conflict(f"{action}: {expected - written} jobs have moved meanwhile; try again")
 
 
-def version_from(row: asyncpg.Record) -> Version:
+def version_from(row: asyncpg.Record) -> JobVersion:
     try:
-        known = definitions.from_row(row["definition"])
-    except NONSENSE as error:
-        known = Unreadable(f"the definition cannot be read: {type(error).__name__}: {error}")
-    return Version(row["version"], known, row["replaced_at"], row["replaced_by"])
+        known = definitions.definition_from_row(row["definition"])
+    except DECODE_ERRORS as error:
+        known = UnreadableDefinition(
+            f"the definition cannot be read: {type(error).__name__}: {error}"
+        )
+    return JobVersion(row["version"], known, row["replaced_at"], row["replaced_by"])

@@ -21,7 +21,7 @@ where job.uid = any (:uids::uuid[])
 order by job.id
 for no key update of job, pulse;
 
--- name: show
+-- name: show_sql_jobs
 -- Let the SQL face show what became of these jobs.
 select evenbeat.show_sql_job(job.id)
 from evenbeat.job
@@ -29,7 +29,7 @@ where job.id = any (:job_ids::bigint[])
   and job.kind = 'sql_function'
 order by job.id;
 
--- name: move
+-- name: write_changes
 -- What an action makes of the pulses. The states that allow it are asked for once more.
 update evenbeat.pulse as p
 set state = o.state,
@@ -115,7 +115,7 @@ where pulse.id = edited.id
   and lane.kind = :kind
   and lane.runs_on = :runs_on::text[];
 
--- name: pass_over
+-- name: write_missed_beats
 -- Beats of an old timetable that will not be run, as one row of the history of a job at rest.
 with counted as (
     update evenbeat.pulse

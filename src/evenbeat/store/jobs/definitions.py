@@ -15,7 +15,7 @@ from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Policy
 from evenbeat.core.time.timetable import Timetable
 
 
-def columns(definition: Definition) -> dict[str, Any]:
+def definition_columns(definition: Definition) -> dict[str, Any]:
     return {
         "name": definition.name,
         "kind": definition.kind,
@@ -35,16 +35,16 @@ def json_text(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
+def definition_from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
     return Definition(
         name=row["name"],
         kind=row["kind"],
         payload=row["payload"],
-        timetable=timetable_of(orjson.dumps(row["timetable"])),
+        timetable=decode_timetable(orjson.dumps(row["timetable"])),
         policy=policy_of(orjson.dumps(row["policy"])),
         labels=row["labels"],
         priority=row["priority"],
-        group=group_from(row),
+        group=group_from_row(row),
         runs_on=tuple(row["runs_on"]),
         wording=row["wording"],
     )
@@ -52,7 +52,7 @@ def from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
 
 # Many jobs share a rhythm, and nearly all a policy: reading one takes 80 µs, finding it 1 µs.
 @lru_cache(maxsize=16_384)
-def timetable_of(text: bytes) -> Timetable:
+def decode_timetable(text: bytes) -> Timetable:
     return Timetable.from_object(orjson.loads(text))
 
 
@@ -61,7 +61,7 @@ def policy_of(text: bytes) -> Policy:
     return decode_policy(orjson.loads(text))
 
 
-def group_from(row: Mapping[str, Any] | asyncpg.Record) -> Group | None:
+def group_from_row(row: Mapping[str, Any] | asyncpg.Record) -> Group | None:
     """The job's side of its group; what the group allows is the group's own row."""
     key = row["group_key"]
     return None if key is None else Group(key, job_limit=row["group_limit"])
@@ -73,13 +73,13 @@ DEFAULT = Policy()
 def encode_policy(policy: Policy) -> dict[str, Any]:
     """Only what differs from the defaults: most jobs then store an empty object."""
     return {
-        each.name: encode(getattr(policy, each.name))
+        each.name: encode_field(getattr(policy, each.name))
         for each in fields(policy)
         if getattr(policy, each.name) != getattr(DEFAULT, each.name)
     }
 
 
-def encode(value: Any) -> Any:
+def encode_field(value: Any) -> Any:
     match value:
         case timedelta():
             return value.total_seconds()
@@ -102,8 +102,8 @@ DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def decode_policy(stored: Mapping[str, Any]) -> Policy:
-    return Policy(**{name: DECODERS.get(name, same)(value) for name, value in stored.items()})
+    return Policy(**{name: DECODERS.get(name, keep_value)(value) for name, value in stored.items()})
 
 
-def same(value: Any) -> Any:
+def keep_value(value: Any) -> Any:
     return value

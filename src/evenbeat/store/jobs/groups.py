@@ -10,10 +10,10 @@ import asyncpg
 from evenbeat.core.errors import NotFound
 from evenbeat.core.jobs.groups import Group, Rate
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.database.statements import load
-from evenbeat.store.jobs.listing import pattern
+from evenbeat.store.database.statements import load_statements
+from evenbeat.store.jobs.listing import like_pattern
 
-SQL = load("jobs/groups")
+SQL = load_statements("jobs/groups")
 # Unparked a few at a time, so that a group without a limit does not flood the due index.
 MOST_UNPARKED = 500
 
@@ -40,7 +40,7 @@ class StoredGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Occupied:
+class GroupUsage:
     """A group with how many run in it and how many wait, since the first of these was due."""
 
     group: StoredGroup
@@ -50,7 +50,7 @@ class Occupied:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """A job that has a place in a group since it started, or waits for one since it was due."""
 
     uid: UUID
@@ -59,19 +59,19 @@ class Member:
     node: str | None
 
 
-async def ensure(session: Session, key: str, group: Group) -> StoredGroup:
+async def ensure_group(session: Session, key: str, group: Group) -> StoredGroup:
     """The group of this key; made with these limits if there is none yet."""
-    return (await ensure_all(session, [replace(group, key=key)]))[key]
+    return (await ensure_groups(session, [replace(group, key=key)]))[key]
 
 
-async def ensure_all(session: Session, named: Sequence[Group]) -> dict[str, StoredGroup]:
+async def ensure_groups(session: Session, named: Sequence[Group]) -> dict[str, StoredGroup]:
     """These groups by key; made with these limits where there are none yet."""
-    await make(session, named)
+    await insert_groups(session, named)
     rows = await session.fetch(SQL["by_keys"], keys=[group.key for group in named])
     return {row["key"]: group_from(row) for row in rows}
 
 
-async def make(session: Session, named: Sequence[Group]) -> int:
+async def insert_groups(session: Session, named: Sequence[Group]) -> int:
     """Make those that there are not yet; says how many they were."""
     limits = [limits_of(group) for group in named]
     return await session.execute(
@@ -83,37 +83,41 @@ async def make(session: Session, named: Sequence[Group]) -> int:
     )
 
 
-async def page(session: Session, *, search: str | None, limit: int, offset: int) -> list[Occupied]:
+async def list_groups(
+    session: Session, *, search: str | None, limit: int, offset: int
+) -> list[GroupUsage]:
     rows = await session.fetch(
-        SQL["page"], keys=None, search=search and pattern(search), limit=limit, offset=offset
+        SQL["page"], keys=None, search=search and like_pattern(search), limit=limit, offset=offset
     )
-    return [occupied_from(row) for row in rows]
+    return [usage_from(row) for row in rows]
 
 
-async def count(session: Session, *, search: str | None) -> int:
-    return await session.fetch_value(SQL["count"], search=search and pattern(search))
+async def count_groups(session: Session, *, search: str | None) -> int:
+    return await session.fetch_value(SQL["count"], search=search and like_pattern(search))
 
 
-async def occupied(session: Session, key: str) -> Occupied:
+async def find_group_usage(session: Session, key: str) -> GroupUsage:
     row = await session.fetch_row(SQL["page"], keys=[key], search=None, limit=1, offset=0)
     if row is None:
         raise NotFound(f"no group {key!r}")
-    return occupied_from(row)
+    return usage_from(row)
 
 
-async def holders(session: Session, group_id: int, *, limit: int) -> list[Member]:
+async def list_permit_holders(session: Session, group_id: int, *, limit: int) -> list[GroupMember]:
     """Who has a place in it, the longest first."""
     rows = await session.fetch(SQL["holders"], group_id=group_id, limit=limit)
-    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+    return [GroupMember(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
 
 
-async def waiting(session: Session, group_id: int, *, limit: int, offset: int) -> list[Member]:
+async def list_waiting_jobs(
+    session: Session, group_id: int, *, limit: int, offset: int
+) -> list[GroupMember]:
     """Who waits for a place, in turn."""
     rows = await session.fetch(SQL["waiting"], group_id=group_id, limit=limit, offset=offset)
-    return [Member(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
+    return [GroupMember(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
 
 
-async def locked(session: Session, key: str) -> StoredGroup:
+async def lock_group(session: Session, key: str) -> StoredGroup:
     """As it is, and stays until the end of the transaction."""
     row = await session.fetch_row(SQL["lock_key"], key=key)
     if row is None:
@@ -121,23 +125,23 @@ async def locked(session: Session, key: str) -> StoredGroup:
     return group_from(row)
 
 
-async def by_key(session: Session, key: str) -> StoredGroup:
+async def find_group(session: Session, key: str) -> StoredGroup:
     row = await session.fetch_row(SQL["by_key"], key=key)
     if row is None:
         raise NotFound(f"no group {key!r}")
     return group_from(row)
 
 
-async def change(session: Session, group: Group) -> None:
+async def change_limits(session: Session, group: Group) -> None:
     """Give the group, which is locked, other limits."""
     await session.execute(SQL["change"], key=group.key, **limits_of(group))
 
 
-async def pause(session: Session, key: str, *, paused: bool) -> None:
+async def pause_group(session: Session, key: str, *, paused: bool) -> None:
     await session.execute(SQL["pause"], key=key, paused=paused)
 
 
-async def unpark(database: Database, group_ids: Collection[int]) -> int:
+async def unpark_jobs(database: Database, group_ids: Collection[int]) -> int:
     """Let in the first of those who wait; says how many."""
     async with database.transaction() as session:
         await session.fetch(SQL["lock"], group_ids=sorted(group_ids))
@@ -146,7 +150,7 @@ async def unpark(database: Database, group_ids: Collection[int]) -> int:
         )
 
 
-async def with_room(session: Session) -> list[int]:
+async def find_groups_with_room(session: Session) -> list[int]:
     """Groups in which somebody waits although there is room."""
     return [row["id"] for row in await session.fetch(SQL["with_room"])]
 
@@ -179,5 +183,5 @@ def group_from(row: asyncpg.Record) -> StoredGroup:
     )
 
 
-def occupied_from(row: asyncpg.Record) -> Occupied:
-    return Occupied(group_from(row), row["running"], row["waiting"], row["waiting_since"])
+def usage_from(row: asyncpg.Record) -> GroupUsage:
+    return GroupUsage(group_from(row), row["running"], row["waiting"], row["waiting_since"])

@@ -12,20 +12,20 @@ import asyncpg
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Definition, Policy
-from evenbeat.core.jobs.planning import Plan
+from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.ops.audit import Actor
-from evenbeat.store.database.arrays import sparse
+from evenbeat.store.database.arrays import drop_all_nulls
 from evenbeat.store.database.codes import CODE_OF_STATE
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs.definitions import encode_policy, json_text
 
-SQL = load("jobs/job_inserts")
+SQL = load_statements("jobs/job_inserts")
 Shared = TypeVar("Shared")
 
 
 @dataclass(frozen=True, slots=True)
-class Newborn:
+class NewJob:
     """A job about to be stored: what a person wrote, and what follows from it.
 
     `group` has its key filled in, and `payload` is JSON. Plans and policies may be shared by
@@ -34,7 +34,7 @@ class Newborn:
 
     uid: UUID
     definition: Definition
-    plan: Plan
+    plan: JobPlan
     payload: str
     group: Group | None = None
     dedupe_key: str | None = None
@@ -43,7 +43,7 @@ class Newborn:
 
 
 @dataclass(frozen=True, slots=True)
-class Born:
+class Inserted:
     """How many were stored, and the `ids` of those that were, told only where it was asked for."""
 
     count: int
@@ -52,28 +52,28 @@ class Born:
     ids: Mapping[UUID, int] | None = None
 
 
-async def insert(
+async def insert_jobs(
     session: Session,
-    newborns: Sequence[Newborn],
+    newborns: Sequence[NewJob],
     *,
     group_ids: Mapping[str, int] | None = None,
     wakes: bool = False,
     tells: bool = False,
-) -> Born:
+) -> Inserted:
     """Store those whose lane is open and whose dedupe key is free; it `tells` which these are."""
-    given = arrays(newborns, group_ids or {})
+    given = new_job_columns(newborns, group_ids or {})
     statement = SQL["insert_by_key" if given["dedupe_keys"] else "insert"]
     try:
         row = await session.fetch_row(statement, **given, wakes=wakes, tells=tells)
     except asyncpg.UniqueViolationError as error:
-        raise Conflict(name_taken(newborns, error)) from None
+        raise Conflict(describe_taken_name(newborns, error)) from None
     assert row is not None  # noqa: S101 - an aggregate always comes
     uids = map(UUID, row["uids"] or ())
     ids = dict(zip(uids, row["ids"] or (), strict=True)) if tells else None
-    return Born(row["count"], row["first_id"] or 0, row["born_at"], ids)
+    return Inserted(row["count"], row["first_id"] or 0, row["born_at"], ids)
 
 
-async def holders(session: Session, keys: Collection[str]) -> dict[str, UUID]:
+async def find_dedupe_holders(session: Session, keys: Collection[str]) -> dict[str, UUID]:
     """The live jobs that hold these dedupe keys."""
     rows = await session.fetch(SQL["holders"], keys=sorted(keys))
     return {row["dedupe_key"]: UUID(row["uid"]) for row in rows}
@@ -83,19 +83,19 @@ async def is_backend_gone(session: Session, pid: int) -> bool:
     return await session.fetch_value(SQL["is_backend_gone"], pid=pid)
 
 
-async def stored(session: Session, uids: Sequence[UUID]) -> frozenset[UUID]:
+async def find_stored_uids(session: Session, uids: Sequence[UUID]) -> frozenset[UUID]:
     """Which of these jobs are there."""
     return frozenset(row["uid"] for row in await session.fetch(SQL["stored"], uids=list(uids)))
 
 
-def name_taken(newborns: Sequence[Newborn], error: Any) -> str:
+def describe_taken_name(newborns: Sequence[NewJob], error: Any) -> str:
     if len(newborns) == 1:
         return f"there is a job named {newborns[0].definition.name!r} already"
     # As PostgreSQL says it: Key (name)=(…) already exists.
     return f"there is a job of one of these names already: {error.detail}"
 
 
-def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[str, Any]:
+def new_job_columns(newborns: Sequence[NewJob], group_ids: Mapping[str, int]) -> dict[str, Any]:
     """The columns that the statement unnests, less what is the same throughout.
 
     Sending is most of what a batch costs here, and an instant as much as three texts.
@@ -118,23 +118,29 @@ def arrays(newborns: Sequence[Newborn], group_ids: Mapping[str, int]) -> dict[st
         "policy": policy_text(usual_policy),
         "lanes": [places[lane] for lane in lanes] if len(places) > 1 else [],
         "uids": [each.uid for each in newborns],
-        "states": sparse([plan and CODE_OF_STATE[plan.state] for plan in others]),
-        "next_beats": sparse([plan and plan.first_beat for plan in others]),
-        "priorities": sparse([each.priority or None for each in written]),
-        "group_ids": sparse([group and group_ids[group.key] for group in groups]),
-        "group_limits": sparse([group and group.job_limit for group in groups]),
-        "group_keys": sparse([group and group.key for group in groups]),
-        "dedupe_keys": sparse([each.dedupe_key for each in newborns]),
-        "names": sparse([each.name for each in written]),
+        "states": drop_all_nulls([plan and CODE_OF_STATE[plan.state] for plan in others]),
+        "next_beats": drop_all_nulls([plan and plan.first_beat for plan in others]),
+        "priorities": drop_all_nulls([each.priority or None for each in written]),
+        "group_ids": drop_all_nulls([group and group_ids[group.key] for group in groups]),
+        "group_limits": drop_all_nulls([group and group.job_limit for group in groups]),
+        "group_keys": drop_all_nulls([group and group.key for group in groups]),
+        "dedupe_keys": drop_all_nulls([each.dedupe_key for each in newborns]),
+        "names": drop_all_nulls([each.name for each in written]),
         "payloads": [each.payload for each in newborns],
-        "timetables": sparse(
-            shared(others, lambda plan: plan and json_text(plan.timetable.to_object()))
+        "timetables": drop_all_nulls(
+            encode_shared(others, lambda plan: plan and json_text(plan.timetable.to_object()))
         ),
-        "policies": sparse(shared(other_policies, lambda policy: policy and policy_text(policy))),
-        "labels": sparse([json_text(each.labels) if each.labels else None for each in written]),
-        "wordings": sparse([json_text(each.wording) if each.wording else None for each in written]),
-        "actors": sparse([each.by and each.by.name for each in newborns]),
-        "request_ids": sparse([each.by and each.by.request_id for each in newborns]),
+        "policies": drop_all_nulls(
+            encode_shared(other_policies, lambda policy: policy and policy_text(policy))
+        ),
+        "labels": drop_all_nulls(
+            [json_text(each.labels) if each.labels else None for each in written]
+        ),
+        "wordings": drop_all_nulls(
+            [json_text(each.wording) if each.wording else None for each in written]
+        ),
+        "actors": drop_all_nulls([each.by and each.by.name for each in newborns]),
+        "request_ids": drop_all_nulls([each.by and each.by.request_id for each in newborns]),
     }
 
 
@@ -144,7 +150,9 @@ def policy_text(policy: Policy) -> str:
     return json_text(encode_policy(policy))
 
 
-def shared(values: Sequence[Shared], encode: Callable[[Shared], str | None]) -> list[str | None]:
+def encode_shared(
+    values: Sequence[Shared], encode: Callable[[Shared], str | None]
+) -> list[str | None]:
     """Each value encoded, and one that many share encoded once."""
     known: dict[int, str | None] = {}
     for value in values:

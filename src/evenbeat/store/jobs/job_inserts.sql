@@ -1,4 +1,4 @@
--- fragment: opened
+-- fragment: known_lanes
 open as materialized (
     select wanted.place, lane.id, lane.kind, lane.runs_on
     from unnest(:kinds::text[], :asked_labels::text[])
@@ -7,7 +7,7 @@ open as materialized (
     where to_jsonb(lane.runs_on) = wanted.runs_on::jsonb
 )
 
--- fragment: given
+-- fragment: jobs_to_insert
 -- The jobs, each array one of their columns; those are left out whose lane is not open.
 -- Most jobs of a batch have a plan and a policy in common: they come once, and null in the arrays
 -- stands for them.
@@ -31,7 +31,7 @@ from unnest(
 )
 join open on open.place = coalesce(n.lane, 1)
 
--- fragment: beating
+-- fragment: insert_pulses
 insert into evenbeat.pulse (
     id, lane_id, group_id, group_limit, priority, state, state_at, next_beat_at, dedupe_key
 )
@@ -39,7 +39,7 @@ select
     given.id, given.lane_id, given.group_id, given.group_limit, coalesce(given.priority, 0),
     given.state, :now, given.next_beat_at, given.dedupe_key
 
--- fragment: born
+-- fragment: write_side_rows
 -- Recurring ones are to be placed by whoever comes first. What people add is audited; a program
 -- that adds jobs by the thousand is not a person.
 -- With :wakes the nodes hear of it at its commit: sooner than by a statement of its own, but
@@ -85,26 +85,26 @@ from kept
 -- name: insert
 -- Jobs and their pulses are born together: one or ten thousand. Names are taken in their order, so
 -- that two who add the same jobs wait for each other and not in a circle.
-with :opened,
+with :known_lanes,
 kept as materialized (
-    :given
+    :jobs_to_insert
 ),
 beating as (
-    :beating
+    :insert_pulses
     from kept as given
 ),
-:born;
+:write_side_rows;
 
 -- name: insert_by_key
 -- The same where some have dedupe keys: nothing is written for a key that a live job holds.
 -- Keys are taken in their order, and names after all keys. Hence also the full join: it cannot be
 -- a nested loop, which a plan made for one job would be, and which took minutes for ten thousand.
-with :opened,
+with :known_lanes,
 given as materialized (
-    :given
+    :jobs_to_insert
 ),
 beating as (
-    :beating
+    :insert_pulses
     from given
     order by given.dedupe_key, given.id
     on conflict (dedupe_key) where dedupe_key is not null
@@ -123,7 +123,7 @@ kept as materialized (
     full join beating on beating.id = given.id
     where coalesce(beating.id, 0) > 0
 ),
-:born;
+:write_side_rows;
 
 -- name: holders
 -- The live jobs that hold these dedupe keys, by the words of the index that keeps them apart.

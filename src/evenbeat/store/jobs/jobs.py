@@ -12,34 +12,34 @@ from evenbeat.core.errors import Conflict, EvenbeatError, NotFound
 from evenbeat.core.jobs.model import Definition, ErrorClass, Job, Pulse
 from evenbeat.store.database.codes import CAUSES, STATES
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs import definitions
 
-SQL = load("jobs/jobs")
-LISTING = load("jobs/listing")
+SQL = load_statements("jobs/jobs")
+LISTING = load_statements("jobs/listing")
 # Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
 MOST_REMEMBERED = 50_000
 # For somebody who has mistyped one of them.
 MOST_NAMES_NEAR = 2_000
 # What reading a definition raises that this version did not write, or that somebody edited.
-NONSENSE = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+DECODE_ERRORS = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableDefinition:
     """A job whose stored definition makes no sense to this version, and why."""
 
     error: str
     uid: UUID | None = None
 
 
-Known = tuple[UUID, Definition] | Unreadable
-Versions = tuple[int, int]
-NOWHERE = Unreadable("there is a pulse, but no job")
+KnownDefinition = tuple[UUID, Definition] | UnreadableDefinition
+VersionPair = tuple[int, int]
+MISSING_JOB = UnreadableDefinition("there is a pulse, but no job")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredJob:
     """A job as somebody who acts on it finds it; its definition need not make sense."""
 
     id: int
@@ -47,21 +47,21 @@ class Standing:
     name: str | None
     version: int
     pulse: Pulse
-    known: Definition | Unreadable
+    known: Definition | UnreadableDefinition
 
     @property
     def definition(self) -> Definition | None:
-        return None if isinstance(self.known, Unreadable) else self.known
+        return None if isinstance(self.known, UnreadableDefinition) else self.known
 
 
-async def by_uid(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
+async def find_job(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
     row = await session.fetch_row(LISTING["by_uids"], uids=[uid], with_deleted=with_deleted)
     if row is None:
         raise NotFound(f"no job {uid}")
-    return job_from(unfolded(row))
+    return job_from(decode_row(row))
 
 
-async def id_of(session: Session, uid: UUID) -> int:
+async def find_job_id(session: Session, uid: UUID) -> int:
     """Its key, whether it is deleted or not."""
     found = await session.fetch_value(SQL["id_of"], uid=uid)
     if found is None:
@@ -69,26 +69,26 @@ async def id_of(session: Session, uid: UUID) -> int:
     return found
 
 
-async def by_name(session: Session, name: str) -> Job | None:
+async def find_job_by_name(session: Session, name: str) -> Job | None:
     uid = await session.fetch_value(SQL["uid_of_name"], name=name)
-    return None if uid is None else await by_uid(session, uid)
+    return None if uid is None else await find_job(session, uid)
 
 
-async def names_near(session: Session, name: str) -> list[str]:
+async def find_similar_names(session: Session, name: str) -> list[str]:
     """Names that somebody may have meant who wrote this one: of about its length."""
     rows = await session.fetch(
-        SQL["names_near"], length=len(name), difference=2, limit=MOST_NAMES_NEAR
+        SQL["similar_names"], length=len(name), difference=2, limit=MOST_NAMES_NEAR
     )
     return [row["name"] for row in rows]
 
 
-async def standing(session: Session, uids: Collection[UUID]) -> list[Standing]:
+async def find_stored_jobs(session: Session, uids: Collection[UUID]) -> list[StoredJob]:
     """These jobs as they are now, in the order of their ids; one that is gone is left out."""
     rows = await session.fetch(LISTING["by_uids"], uids=list(uids), with_deleted=False)
-    return [standing_from(unfolded(row)) for row in rows]
+    return [stored_job_from(decode_row(row)) for row in rows]
 
 
-class Definitions:
+class DefinitionCache:
     """Uids and definitions of jobs, read once and good while their versions are the same.
 
     Those are the version of the definition, and that of the plan, by which it may beat elsewhere.
@@ -96,9 +96,11 @@ class Definitions:
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
-        self._known: dict[int, tuple[Versions, Known]] = {}
+        self._known: dict[int, tuple[VersionPair, KnownDefinition]] = {}
 
-    async def of(self, session: Session, versions: Mapping[int, Versions]) -> dict[int, Known]:
+    async def of(
+        self, session: Session, versions: Mapping[int, VersionPair]
+    ) -> dict[int, KnownDefinition]:
         """One that cannot be read must not hide the rest."""
         known = self._known
         unknown = [
@@ -110,30 +112,30 @@ class Definitions:
             rows = await session.fetch(SQL["definitions"], ids=unknown)
             if len(self._known) + len(unknown) > self._most:
                 self._known = {each: self._known[each] for each in versions if each in self._known}
-            found = {row["id"]: (versions_of(row), definition_from(row)) for row in rows}
-            lost = {each: (versions[each], NOWHERE) for each in unknown if each not in found}
+            found = {row["id"]: (row_versions(row), definition_from(row)) for row in rows}
+            lost = {each: (versions[each], MISSING_JOB) for each in unknown if each not in found}
             self._known |= found | lost
             known = self._known
         return {each: known[each][1] for each in versions}
 
 
-def versions_of(row: asyncpg.Record) -> Versions:
+def row_versions(row: asyncpg.Record) -> VersionPair:
     return row["version"], row["plan_version"]
 
 
 def definition_from(
     row: Mapping[str, Any] | asyncpg.Record,
-) -> tuple[UUID, Definition] | Unreadable:
+) -> tuple[UUID, Definition] | UnreadableDefinition:
     try:
-        return row["uid"], definitions.from_row(row)
-    except NONSENSE as error:
+        return row["uid"], definitions.definition_from_row(row)
+    except DECODE_ERRORS as error:
         why = f"the definition cannot be read: {type(error).__name__}: {error}"
-        return Unreadable(why, row["uid"])
+        return UnreadableDefinition(why, row["uid"])
 
 
 def job_from(row: Mapping[str, Any]) -> Job:
     known = definition_from(row)
-    if isinstance(known, Unreadable):
+    if isinstance(known, UnreadableDefinition):
         raise Conflict(f"job {row['uid']}: {known.error}; edit or delete it")
     return Job(
         id=row["id"],
@@ -146,20 +148,20 @@ def job_from(row: Mapping[str, Any]) -> Job:
     )
 
 
-def unfolded(row: asyncpg.Record) -> dict[str, Any]:
+def decode_row(row: asyncpg.Record) -> dict[str, Any]:
     """The row with its JSON read; whatever codec the connection has, a uid is a UUID."""
     return {**row, **orjson.loads(row["written"]), "uid": UUID(str(row["uid"]))}
 
 
-def standing_from(row: Mapping[str, Any]) -> Standing:
+def stored_job_from(row: Mapping[str, Any]) -> StoredJob:
     known = definition_from(row)
-    return Standing(
+    return StoredJob(
         id=row["id"],
         uid=row["uid"],
         name=row["name"],
         version=row["version"],
         pulse=pulse_from(row),
-        known=known if isinstance(known, Unreadable) else known[1],
+        known=known if isinstance(known, UnreadableDefinition) else known[1],
     )
 
 

@@ -20,7 +20,7 @@ from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.id = any (:ids::bigint[]);
 
--- name: names_near
+-- name: similar_names
 -- For a message about a name that is not there. In the order of the index of names, which has no
 -- one-off jobs in it that nobody has named.
 select job.name

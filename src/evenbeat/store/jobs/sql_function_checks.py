@@ -5,17 +5,17 @@ from typing import Any, cast
 
 from evenbeat.core.jobs.model import Definition
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("jobs/sql_function_checks")
+SQL = load_statements("jobs/sql_function_checks")
 KIND = "sql_function"
 # A function, and whether it is given any arguments.
-Call = tuple[str, bool]
+FunctionCall = tuple[str, bool]
 # By call: "field: what to do about it".
-Faults = Mapping[Call | None, str]
+CallFaults = Mapping[FunctionCall | None, str]
 
 
-def call_of(definition: Definition) -> Call | None:
+def find_function_call(definition: Definition) -> FunctionCall | None:
     """The function that a job names, and whether it is given any arguments; None where the job
     is of another kind, or says something else."""
     payload = definition.payload
@@ -26,7 +26,7 @@ def call_of(definition: Definition) -> Call | None:
     return (function, bool(given.get("arguments"))) if isinstance(function, str) else None
 
 
-async def faults(session: Session, calls: Sequence[Call]) -> Faults:
+async def find_call_faults(session: Session, calls: Sequence[FunctionCall]) -> CallFaults:
     """What is wrong with those calls of which something is."""
     rows = await session.fetch(
         SQL["faults"],

@@ -7,42 +7,47 @@ import asyncpg
 from evenbeat.core.errors import NotFound
 from evenbeat.core.jobs.templates import Template
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("jobs/templates")
-MOST = 1000
+SQL = load_statements("jobs/templates")
+MOST_TEMPLATES = 1000
 
 
-async def make(session: Session, template: Template) -> Template | None:
+async def insert_template(session: Session, template: Template) -> Template | None:
     """None: there is one of this name."""
-    row = await session.fetch_row(SQL["make"], **written(template))
+    row = await session.fetch_row(SQL["make"], **template_columns(template))
     return template_from(row) if row else None
 
 
-async def locked(session: Session, name: str) -> Template:
+async def lock_template(session: Session, name: str) -> Template:
     """As it is, and stays until the end of the transaction."""
-    return found(await session.fetch_row(SQL["lock"], name=name), name)
+    return require_template(await session.fetch_row(SQL["lock"], name=name), name)
 
 
-async def change(session: Session, template: Template) -> Template:
+async def update_template(session: Session, template: Template) -> Template:
     """Make the one of this name, which is locked, like this."""
-    return found(await session.fetch_row(SQL["change"], **written(template)), template.name)
+    return require_template(
+        await session.fetch_row(SQL["change"], **template_columns(template)), template.name
+    )
 
 
-async def by_name(session: Session, name: str) -> Template:
-    return found(await session.fetch_row(SQL["by_name"], name=name), name)
+async def find_template(session: Session, name: str) -> Template:
+    return require_template(await session.fetch_row(SQL["by_name"], name=name), name)
 
 
-async def all_of_them(session: Session) -> list[Template]:
-    return [template_from(row) for row in await session.fetch(SQL["all"], limit=MOST)]
+async def list_templates(session: Session) -> list[Template]:
+    return [
+        template_from(row)
+        for row in await session.fetch(SQL["list_templates"], limit=MOST_TEMPLATES)
+    ]
 
 
-async def delete(session: Session, name: str) -> Template:
+async def delete_template(session: Session, name: str) -> Template:
     """As it was."""
-    return found(await session.fetch_row(SQL["delete"], name=name), name)
+    return require_template(await session.fetch_row(SQL["delete"], name=name), name)
 
 
-def written(template: Template) -> dict[str, Any]:
+def template_columns(template: Template) -> dict[str, Any]:
     return {
         "name": template.name,
         "description": template.description,
@@ -51,7 +56,7 @@ def written(template: Template) -> dict[str, Any]:
     }
 
 
-def found(row: asyncpg.Record | None, name: str) -> Template:
+def require_template(row: asyncpg.Record | None, name: str) -> Template:
     if row is None:
         raise NotFound(f"no template {name!r}")
     return template_from(row)

@@ -35,7 +35,7 @@ select
 from evenbeat.template
 where template.name = :name;
 
--- name: all
+-- name: list_templates
 select
     :shown
 from evenbeat.template

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from evenbeat.core.ops.audit import Actor, Entry, Note
+from evenbeat.core.ops.audit import Actor, AuditEntry, NewAuditEntry
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/audit")
+SQL = load_statements("ops/audit")
 
 
-async def write(session: Session, notes: Sequence[Note], *, by: Actor) -> None:
+async def write_audit(session: Session, notes: Sequence[NewAuditEntry], *, by: Actor) -> None:
     """In the transaction of the change: both are there, or neither is."""
     await session.execute(
         SQL["write"],
@@ -26,22 +26,22 @@ async def write(session: Session, notes: Sequence[Note], *, by: Actor) -> None:
     )
 
 
-async def page(
+async def list_audit_entries(
     session: Session,
     *,
     job_id: int | None,
     actor: str | None,
     older_than: int | None,
     limit: int,
-) -> list[Entry]:
+) -> list[AuditEntry]:
     rows = await session.fetch(
         SQL["page"], job_id=job_id, actor=actor, older_than=older_than, limit=limit
     )
     return [entry_from(row) for row in rows]
 
 
-def entry_from(row: asyncpg.Record) -> Entry:
-    return Entry(
+def entry_from(row: asyncpg.Record) -> AuditEntry:
+    return AuditEntry(
         id=row["id"],
         at=row["at"],
         actor=Actor(row["actor"], row["request_id"]),

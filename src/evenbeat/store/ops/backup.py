@@ -12,20 +12,20 @@ import asyncpg
 
 from evenbeat.core.errors import Conflict, InvalidInput, MigrationFailed, NotFound
 from evenbeat.store.database import migrations as migrate
-from evenbeat.store.database.connection_errors import availability
-from evenbeat.store.database.migrations import Applied, Status
-from evenbeat.store.database.pool import Session, connect, moment
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.connection_errors import translate_driver_errors
+from evenbeat.store.database.migrations import AppliedMigration, SchemaStatus
+from evenbeat.store.database.pool import Session, connect, open_read_snapshot
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.ops import nodes
 
-SQL = load("ops/backup")
+SQL = load_statements("ops/backup")
 SCHEMA = "evenbeat"
 
-Sink = Callable[[str, bytes], Awaitable[None]]
+BackupSink = Callable[[str, bytes], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BackupTable:
     """A table, the columns that are written, and how many rows were."""
 
     name: str
@@ -34,29 +34,29 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BackupContents:
     """What a backup holds besides the rows: by which schema, and how far its sequences were."""
 
-    migrations: tuple[Applied, ...]
-    tables: tuple[Table, ...]
+    migrations: tuple[AppliedMigration, ...]
+    tables: tuple[BackupTable, ...]
     sequences: Mapping[str, int]
     server: str
 
 
-async def take(url: str, sink: Sink) -> Contents:
+async def dump_tables(url: str, sink: BackupSink) -> BackupContents:
     """Hand every row to the sink, table by table in COPY's text format, as of one moment."""
-    async with moment(url) as connection:
+    async with open_read_snapshot(url) as connection:
         session = Session(connection, "database")
-        status = await migrate.read_status(session)
+        status = await migrate.read_schema_status(session)
         status.check()
         if not status.applied:
             raise NotFound("there is no schema in this database, and so nothing to back up")
         written = [
-            Table(table.name, table.columns, await copy_out(connection, table, sink))
-            for table in await tables(session)
+            BackupTable(table.name, table.columns, await copy_out(connection, table, sink))
+            for table in await list_tables(session)
         ]
         sequences = await session.fetch(SQL["sequences"])
-        return Contents(
+        return BackupContents(
             status.applied,
             tuple(written),
             {row["name"]: row["value"] for row in sequences},
@@ -64,26 +64,26 @@ async def take(url: str, sink: Sink) -> Contents:
         )
 
 
-async def copy_out(connection: Any, table: Table, sink: Sink) -> int:
+async def copy_out(connection: Any, table: BackupTable, sink: BackupSink) -> int:
     async def write(data: bytes) -> None:
         await sink(table.name, data)
 
-    with availability():
+    with translate_driver_errors():
         status: str = await connection.copy_from_table(
             table.name, schema_name=SCHEMA, columns=table.columns, output=write
         )
-    return count_in(status)
+    return rows_in_status(status)
 
 
-async def tables(session: Session) -> list[Table]:
+async def list_tables(session: Session) -> list[BackupTable]:
     """In an order in which each finds there what it refers to."""
     found = {row["name"]: row for row in await session.fetch(SQL["tables"])}
     order = TopologicalSorter({name: row["needs"] for name, row in found.items()})
-    return [Table(name, tuple(found[name]["columns"])) for name in order.static_order()]
+    return [BackupTable(name, tuple(found[name]["columns"])) for name in order.static_order()]
 
 
-async def put_back(
-    url: str, contents: Contents, source: Callable[[str], IO[bytes]], *, replaces: bool
+async def restore_backup(
+    url: str, contents: BackupContents, source: Callable[[str], IO[bytes]], *, replaces: bool
 ) -> None:
     """Make the schema as it was, fill it, and bring it up to date: all in one transaction.
 
@@ -92,51 +92,51 @@ async def put_back(
     check_schema(contents)
     connection = await connect(url, is_patient=True)
     try:
-        with availability():
+        with translate_driver_errors():
             async with connection.transaction():
-                await fill(connection, contents, source, replaces=replaces)
+                await restore_rows(connection, contents, source, replaces=replaces)
     finally:
         await connection.close()
 
 
-async def fill(
-    connection: Any, contents: Contents, source: Callable[[str], IO[bytes]], *, replaces: bool
+async def restore_rows(
+    connection: Any, contents: BackupContents, source: Callable[[str], IO[bytes]], *, replaces: bool
 ) -> None:
     session = Session(connection, "database")
     await migrate.refuse_old_server(session)
-    await make_room(connection, session, replaces=replaces)
+    await drop_old_schema(connection, session, replaces=replaces)
     numbers = {step.number for step in contents.migrations}
     as_it_was = [step for step in migrate.known_migrations() if step.number in numbers]
-    await migrate.apply_all(connection, session, as_it_was)
-    await session.execute(SQL["clear"])
-    await session.execute(SQL["disarm"])
+    await migrate.apply_pending(connection, session, as_it_was)
+    await session.execute(SQL["truncate_tables"])
+    await session.execute(SQL["disable_triggers"])
     written = {table.name: table for table in contents.tables}
-    for table in await tables(session):
+    for table in await list_tables(session):
         await copy_in(connection, written.get(table.name, table), source)
     for name, value in contents.sequences.items():
         await session.fetch(SQL["set_sequence"], name=name, value=value)
-    await session.execute(SQL["arm"])
-    await session.execute(SQL["bury"])
-    await migrate.apply_all(connection, session)
+    await session.execute(SQL["enable_triggers"])
+    await session.execute(SQL["mark_nodes_dead"])
+    await migrate.apply_pending(connection, session)
 
 
-async def make_room(connection: Any, session: Session, *, replaces: bool) -> None:
+async def drop_old_schema(connection: Any, session: Session, *, replaces: bool) -> None:
     """Take down whatever schema there is, unless somebody lives in it."""
-    status = await migrate.read_status(session)
+    status = await migrate.read_schema_status(session)
     if status.applied:
-        alive = await nodes.count_live(session)
+        alive = await nodes.count_live_nodes(session)
         if alive:
             raise Conflict(f"{alive} nodes are alive on this database: stop them first")
         if not replaces:
             # An older schema has not every table that is asked about; what is refused is undone.
-            await migrate.apply_all(connection, session)
-            status = await migrate.read_status(session)
-            await refuse_used(session)
+            await migrate.apply_pending(connection, session)
+            status = await migrate.read_schema_status(session)
+            await refuse_used_database(session)
     for _ in status.applied:
-        await migrate.undo_last(connection, session)
+        await migrate.roll_back_newest(connection, session)
 
 
-async def refuse_used(session: Session) -> None:
+async def refuse_used_database(session: Session) -> None:
     if await session.fetch_value(SQL["is_used"]):
         raise Conflict(
             "there are jobs, runs, groups, templates, tokens or an audit in this database: restore"
@@ -144,7 +144,7 @@ async def refuse_used(session: Session) -> None:
         )
 
 
-async def copy_in(connection: Any, table: Table, source: Callable[[str], IO[bytes]]) -> None:
+async def copy_in(connection: Any, table: BackupTable, source: Callable[[str], IO[bytes]]) -> None:
     if not table.rows:
         return
     try:
@@ -154,19 +154,19 @@ async def copy_in(connection: Any, table: Table, source: Callable[[str], IO[byte
             )
     except asyncpg.DataError as error:
         raise InvalidInput("file", f"is damaged in table {table.name}: {error}") from error
-    if count_in(status) != table.rows:
+    if rows_in_status(status) != table.rows:
         raise InvalidInput(
-            "file", f"has {count_in(status)} rows of table {table.name}, and not {table.rows}"
+            "file", f"has {rows_in_status(status)} rows of table {table.name}, and not {table.rows}"
         )
 
 
-def check_schema(contents: Contents) -> None:
+def check_schema(contents: BackupContents) -> None:
     """Refuse what a newer version wrote, or one whose migrations were others."""
     try:
-        Status(migrate.known_migrations(), contents.migrations).check()
+        SchemaStatus(migrate.known_migrations(), contents.migrations).check()
     except MigrationFailed as error:
         raise MigrationFailed(f"this backup is not for this version of Evenbeat: {error}") from None
 
 
-def count_in(status: str) -> int:
+def rows_in_status(status: str) -> int:
     return int(status.rpartition(" ")[2])

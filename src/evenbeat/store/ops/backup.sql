@@ -48,7 +48,7 @@ select
     or exists (select from evenbeat.access_token)
     or exists (select from evenbeat.audit);
 
--- name: clear
+-- name: truncate_tables
 -- Migrations may bring rows along; those of the backup stand for them.
 do $$
 begin
@@ -62,7 +62,7 @@ begin
 end
 $$;
 
--- name: disarm
+-- name: disable_triggers
 -- What triggers would write is in the backup already.
 do $$
 declare
@@ -80,7 +80,7 @@ begin
 end
 $$;
 
--- name: arm
+-- name: enable_triggers
 do $$
 declare
     disarmed regclass;
@@ -97,7 +97,7 @@ begin
 end
 $$;
 
--- name: bury
+-- name: mark_nodes_dead
 -- No node of the place where the backup was taken lives here: what they had in hand is lost, and
 -- the first node that joins settles it.
 update evenbeat.node

@@ -6,28 +6,28 @@ from datetime import timedelta
 
 import asyncpg
 
-from evenbeat.core.ops.housekeeping import Chore, Piece
+from evenbeat.core.ops.housekeeping import Chore, PieceResult
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/chores")
+SQL = load_statements("ops/chores")
 # The one chore on which others wait: nothing is removed before it is counted.
 COUNT = "count"
 # Whose goal tells up to where letters may be missing.
 LETTERS = "letters"
 
 
-async def ensure(session: Session, names: Sequence[str]) -> None:
+async def ensure_chores(session: Session, names: Sequence[str]) -> None:
     await session.execute(SQL["ensure"], names=list(names))
 
 
-async def waits(session: Session, names: Sequence[str]) -> dict[str, timedelta]:
+async def find_chore_waits(session: Session, names: Sequence[str]) -> dict[str, timedelta]:
     """How long until each of these is due; what is due has nothing to wait for."""
     rows = await session.fetch(SQL["waits"], names=list(names))
     return {row["name"]: timedelta(seconds=max(row["seconds"], 0)) for row in rows}
 
 
-async def take(session: Session, name: str) -> Chore | None:
+async def take_chore(session: Session, name: str) -> Chore | None:
     """For one piece, until the end of the transaction. None: it is in other hands, or not due."""
     row = await session.fetch_row(SQL["take"], name=name)
     if row is None:
@@ -35,12 +35,12 @@ async def take(session: Session, name: str) -> Chore | None:
     return replace(chore_from(row), is_sweep_due=row["is_sweep_due"], is_settled=row["is_settled"])
 
 
-async def note(
-    session: Session, name: str, piece: Piece, *, took: timedelta, pause: timedelta
+async def record_piece(
+    session: Session, name: str, piece: PieceResult, *, took: timedelta, pause: timedelta
 ) -> Chore | None:
     """Write down what a piece came to; the chore as it stands when that was the last of a round."""
     row = await session.fetch_row(
-        SQL["note"],
+        SQL["record_piece"],
         name=name,
         cursor=piece.cursor,
         count=piece.count,
@@ -52,17 +52,17 @@ async def note(
     return chore_from(row) if row is not None and piece.is_end else None
 
 
-async def set_goal(session: Session, newest: int) -> None:
+async def set_count_goal(session: Session, newest: int) -> None:
     """Count up to this id next time; `newest` must have been read before this transaction."""
     await session.execute(SQL["set_goal"], name=COUNT, newest=newest)
 
 
-async def hurry(session: Session) -> None:
+async def make_all_due(session: Session) -> None:
     """Make every chore due now, from its first key on."""
-    await session.execute(SQL["hurry"], counting=COUNT)
+    await session.execute(SQL["make_all_due"], counting=COUNT)
 
 
-async def status(session: Session) -> list[Chore]:
+async def list_chores(session: Session) -> list[Chore]:
     return [chore_from(row) for row in await session.fetch(SQL["status"])]
 
 

@@ -34,7 +34,7 @@ where chore.name = :name
   and chore.next_at <= statement_timestamp()
 for no key update skip locked;
 
--- name: note
+-- name: record_piece
 -- What the piece came to. The pause holds for every node, so that all of them together take no
 -- more than one would.
 update evenbeat.chore
@@ -60,7 +60,7 @@ set goal = greatest(chore.goal, :newest),
     goal_xid = pg_current_xact_id()
 where chore.name = :name;
 
--- name: hurry
+-- name: make_all_due
 -- All of them at once, from the first key on; counting never goes back.
 update evenbeat.chore
 set next_at = statement_timestamp(),

@@ -7,35 +7,35 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.balance.model import Score
-from evenbeat.core.balance.record import BalanceFigures, Rebalances
+from evenbeat.core.balance.plan_records import BalanceFigures, RebalanceTotals
 from evenbeat.core.jobs.model import State
 from evenbeat.core.ops.figures import (
+    ClusterFigures,
     DatabaseFigures,
-    Figures,
-    Lag,
     LaneFigures,
     RunTotals,
+    ScheduleLag,
     TableFigures,
 )
 from evenbeat.store.database import clock
 from evenbeat.store.database.codes import STATES
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.ops import nodes
 
-SQL = load("ops/figures")
+SQL = load_statements("ops/figures")
 CLUSTER, JOBS, BALANCE = "cluster", "jobs", "balance"
 # The probe looks at this many in each lane, so that it answers within milliseconds.
-LOOK = 100
+MOST_PROBED = 100
 # Beyond this, more is just more.
 MOST_COUNTED = 10_000
 
 
-async def lag(session: Session) -> Lag:
-    row = await session.fetch_row(SQL["lag"], look=LOOK)
+async def read_lag(session: Session) -> ScheduleLag:
+    row = await session.fetch_row(SQL["lag"], look=MOST_PROBED)
     if row is None:
-        return Lag(timedelta(0), timedelta(0), 0, None)
-    return Lag(
+        return ScheduleLag(timedelta(0), timedelta(0), 0, None)
+    return ScheduleLag(
         served=timedelta(seconds=row["served"]),
         unserved=timedelta(seconds=row["unserved"]),
         live_nodes=row["nodes"],
@@ -43,17 +43,17 @@ async def lag(session: Session) -> Lag:
     )
 
 
-async def take(session: Session) -> None:
+async def save_figures(session: Session) -> None:
     """Everything but the count of jobs, for everyone to read."""
-    await session.execute(SQL["save"], name=CLUSTER, value=await gather(session))
+    await session.execute(SQL["save"], name=CLUSTER, value=await collect_figures(session))
 
 
-async def look(session: Session) -> Figures:
+async def measure_figures(session: Session) -> ClusterFigures:
     """Everything but the count of jobs, as it is at this moment; nothing is written."""
-    return figures_from(await gather(session), await clock.now(session), None)
+    return figures_from(await collect_figures(session), await clock.now(session), None)
 
 
-async def gather(session: Session) -> dict[str, Any]:
+async def collect_figures(session: Session) -> dict[str, Any]:
     """A few bounded statements."""
     lanes = await session.fetch(SQL["lanes"], most=MOST_COUNTED)
     [letters] = await session.fetch(SQL["dead_letters"], most=MOST_COUNTED)
@@ -62,7 +62,7 @@ async def gather(session: Session) -> dict[str, Any]:
     tables = await session.fetch(SQL["tables"])
     return {
         "lanes": [dict(row) for row in lanes],
-        "nodes": await nodes.count_live(session),
+        "nodes": await nodes.count_live_nodes(session),
         "dead_letters": dict(letters),
         "runs": [dict(row) for row in totals],
         "database": dict(database),
@@ -70,16 +70,16 @@ async def gather(session: Session) -> dict[str, Any]:
     }
 
 
-async def count_jobs(session: Session) -> int:
+async def save_job_counts(session: Session) -> int:
     """Jobs by state: reads every pulse."""
-    await session.execute(SQL["plan_freely"])
+    await session.execute(SQL["allow_sequential_scans"])
     rows = await session.fetch(SQL["jobs_by_state"])
     counts = {str(STATES[row["state"]]): row["count"] for row in rows}
     await session.execute(SQL["save"], name=JOBS, value=counts)
     return sum(counts.values())
 
 
-async def read(session: Session) -> Figures | None:
+async def read_figures(session: Session) -> ClusterFigures | None:
     """None: nobody has taken any yet."""
     rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
     if CLUSTER not in rows:
@@ -90,9 +90,9 @@ async def read(session: Session) -> Figures | None:
 
 def figures_from(
     taken: dict[str, Any], taken_at: datetime, counted: asyncpg.Record | None
-) -> Figures:
+) -> ClusterFigures:
     counted_at, jobs = counted_from(counted)
-    return Figures(
+    return ClusterFigures(
         taken_at=taken_at,
         lanes=tuple(lane_from(lane) for lane in taken["lanes"]),
         live_nodes=taken["nodes"],
@@ -126,7 +126,7 @@ async def read_balance(session: Session) -> BalanceFigures | None:
         score=Score(**value["score"]),
         job_counts=tuple(value["job_counts"]),
         peak_count=value["peak_count"],
-        rebalances=Rebalances(**value["rebalances"]),
+        rebalances=RebalanceTotals(**value["rebalances"]),
     )
 
 

@@ -1,4 +1,4 @@
--- fragment: due_alone
+-- fragment: due_ungrouped
 -- What is due in a lane and in no group; each of the two has an index of its own.
 select q.due_at
 from evenbeat.pulse as q
@@ -43,7 +43,7 @@ late as materialized (
             (
                 select min(head.due_at)
                 from (
-                    :due_alone
+                    :due_ungrouped
                     limit :look
                 ) as head
             ),
@@ -95,7 +95,7 @@ cross join lateral (
     select count(*) as due, min(head.due_at) as oldest_at
     from (
         (
-            :due_alone
+            :due_ungrouped
             limit :most
         )
         union all
@@ -160,7 +160,7 @@ from pg_stat_user_tables as stat
 where stat.schemaname = 'evenbeat'
 order by stat.relname;
 
--- name: plan_freely
+-- name: allow_sequential_scans
 -- For a statement that reads a whole table: the engine's connections are told never to do that.
 select set_config('enable_seqscan', 'on', true);
 

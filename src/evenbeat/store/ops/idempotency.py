@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/idempotency")
-KEPT = timedelta(hours=24)
+SQL = load_statements("ops/idempotency")
+KEYS_KEPT_FOR = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class KeyedRequest:
     """A request with a key, and who sent it."""
 
     caller: str
@@ -21,7 +21,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """What the first request was told."""
 
     status: int
@@ -30,16 +30,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierRequest:
     """The request that came first with a key; without an answer it is at work, or has died."""
 
     fingerprint: bytes
     request_id: str
     age: timedelta
-    answer: Answer | None
+    answer: StoredResponse | None
 
 
-async def reserve(session: Session, ticket: Ticket) -> bool:
+async def reserve_key(session: Session, ticket: KeyedRequest) -> bool:
     """False: another request has this key."""
     found = await session.fetch_value(
         SQL["reserve"],
@@ -47,21 +47,21 @@ async def reserve(session: Session, ticket: Ticket) -> bool:
         key=ticket.key,
         fingerprint=ticket.fingerprint,
         request_id=ticket.request_id,
-        kept_seconds=KEPT.total_seconds(),
+        kept_seconds=KEYS_KEPT_FOR.total_seconds(),
     )
     return found is not None
 
 
-async def find(session: Session, ticket: Ticket) -> Earlier | None:
+async def find_earlier_request(session: Session, ticket: KeyedRequest) -> EarlierRequest | None:
     row = await session.fetch_row(SQL["find"], caller=ticket.caller, key=ticket.key)
     if row is None:
         return None
     has_answer = row["status"] is not None
-    answer = Answer(row["status"], row["body"], row["headers"]) if has_answer else None
-    return Earlier(row["fingerprint"], row["request_id"], row["age"], answer)
+    answer = StoredResponse(row["status"], row["body"], row["headers"]) if has_answer else None
+    return EarlierRequest(row["fingerprint"], row["request_id"], row["age"], answer)
 
 
-async def store(session: Session, ticket: Ticket, answer: Answer) -> bool:
+async def store_response(session: Session, ticket: KeyedRequest, answer: StoredResponse) -> bool:
     """False: the key is not this request's any more."""
     stored = await session.execute(
         SQL["store"],
@@ -75,13 +75,13 @@ async def store(session: Session, ticket: Ticket, answer: Answer) -> bool:
     return stored == 1
 
 
-async def release(session: Session, ticket: Ticket) -> None:
+async def release_key(session: Session, ticket: KeyedRequest) -> None:
     await session.execute(
         SQL["release"], caller=ticket.caller, key=ticket.key, request_id=ticket.request_id
     )
 
 
-async def expire(session: Session, *, limit: int, kept: timedelta = KEPT) -> int:
+async def expire_keys(session: Session, *, limit: int, kept: timedelta = KEYS_KEPT_FOR) -> int:
     """Forget some of the keys that are older than `kept`; says how many."""
     return await session.execute(
         SQL["expire_idempotency"], kept_seconds=kept.total_seconds(), limit=limit

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from evenbeat.core.ops.audit import Actor
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/maintenance")
+SQL = load_statements("ops/maintenance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Maintenance:
     actor: str
 
 
-async def lock(session: Session) -> None:
+async def lock_maintenance(session: Session) -> None:
     await session.execute(SQL["lock"])
 
 
@@ -31,7 +31,7 @@ async def switch_off(session: Session) -> None:
     await session.execute(SQL["switch_off"])
 
 
-async def status(session: Session) -> Maintenance | None:
+async def read_maintenance(session: Session) -> Maintenance | None:
     """None: everything runs as usual."""
     row = await session.fetch_row(SQL["status"])
     return None if row is None else Maintenance(row["since"], row["reason"], row["actor"])

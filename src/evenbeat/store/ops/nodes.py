@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/nodes")
+SQL = load_statements("ops/nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Lane:
         return self.kind in kinds and self.runs_on <= set(labels)
 
 
-async def join(
+async def join_node(
     session: Session,
     name: str,
     *,
@@ -64,12 +64,12 @@ class StoredNode:
         return "draining" if self.draining_at else "alive"
 
 
-async def all_of_them(session: Session, *, dead: int) -> list[StoredNode]:
+async def list_nodes(session: Session, *, dead: int) -> list[StoredNode]:
     """Those that live, and the last so many that died."""
-    return [node_from(row) for row in await session.fetch(SQL["all"], dead=dead)]
+    return [node_from(row) for row in await session.fetch(SQL["list_nodes"], dead=dead)]
 
 
-async def drain(session: Session, node_id: int, *, is_draining: bool) -> bool:
+async def drain_node(session: Session, node_id: int, *, is_draining: bool) -> bool:
     """False: there is no such living node."""
     return bool(await session.execute(SQL["drain"], node_id=node_id, is_draining=is_draining))
 
@@ -90,7 +90,7 @@ def node_from(row: asyncpg.Record) -> StoredNode:
     )
 
 
-async def last_seen_at(session: Session) -> datetime | None:
+async def find_last_seen(session: Session) -> datetime | None:
     """When any node was last heard of."""
     return await session.fetch_value(SQL["last_seen_at"])
 
@@ -107,12 +107,12 @@ async def leave(session: Session, node_id: int) -> None:
     await session.execute(SQL["leave"], node_id=node_id)
 
 
-async def mark_dead(session: Session) -> list[str]:
+async def mark_dead_nodes(session: Session) -> list[str]:
     """Declare every node dead whose lease has run out; their names come back."""
     return [row["name"] for row in await session.fetch(SQL["mark_dead"])]
 
 
-async def unswept(session: Session) -> list[int]:
+async def find_unswept_nodes(session: Session) -> list[int]:
     """Dead nodes that may still hold runs."""
     return [row["id"] for row in await session.fetch(SQL["unswept"])]
 
@@ -122,8 +122,8 @@ async def mark_swept(session: Session, node_id: int) -> None:
     await session.execute(SQL["mark_swept"], node_id=node_id)
 
 
-async def count_live(session: Session) -> int:
-    return await session.fetch_value(SQL["live"])
+async def count_live_nodes(session: Session) -> int:
+    return await session.fetch_value(SQL["count_live_nodes"])
 
 
 async def open_lanes(session: Session, kinds: Sequence[str], runs_on: Sequence[str] = ()) -> None:
@@ -131,6 +131,6 @@ async def open_lanes(session: Session, kinds: Sequence[str], runs_on: Sequence[s
     await session.execute(SQL["open_lanes"], kinds=list(kinds), runs_on=sorted(set(runs_on)))
 
 
-async def lanes(session: Session) -> list[Lane]:
+async def list_lanes(session: Session) -> list[Lane]:
     rows = await session.fetch(SQL["lanes"])
     return [Lane(row["id"], row["kind"], frozenset(row["runs_on"])) for row in rows]

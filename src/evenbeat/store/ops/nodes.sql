@@ -71,14 +71,14 @@ where node.id = :node_id
       select from evenbeat.pulse where pulse.node_id = :node_id and pulse.token is not null
   );
 
--- name: live
+-- name: count_live_nodes
 select count(*)
 from evenbeat.node
 where node.dead_at is null
   and node.swept_at is null
   and node.alive_until > statement_timestamp();
 
--- name: all
+-- name: list_nodes
 -- Those that live, and the last :dead of those that died, with the runs they have in hand.
 with shown as (
     (

@@ -6,23 +6,30 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.jobs.model import RunState
-from evenbeat.core.ops.statistics import Day, Ending, RunCounts, Scope, Statistics, durations_of
+from evenbeat.core.ops.statistics import (
+    DayStatistics,
+    JobStatistics,
+    RunCounts,
+    RunEnding,
+    StatisticsScope,
+    durations_of,
+)
 from evenbeat.store.database.codes import RUN_STATES
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.ops.chores import COUNT
 
-SQL = load("ops/statistics")
+SQL = load_statements("ops/statistics")
 # Of so many of its newest runs a job's durations are told.
 SAMPLE = 1000
 MOST_COUNTED = 10_000
 MILLISECOND = timedelta(milliseconds=1)
 
 
-async def of_job(session: Session, job_id: int) -> Statistics:
-    endings = await newest_endings(session, job_id, limit=SAMPLE)
+async def read_job_statistics(session: Session, job_id: int) -> JobStatistics:
+    endings = await list_newest_endings(session, job_id, limit=SAMPLE)
     [row] = await session.fetch(SQL["of_job"], job_id=job_id, most=MOST_COUNTED)
-    return Statistics(
+    return JobStatistics(
         completed=row["completed_count"],
         failed=row["failed_count"],
         cancelled=row["cancelled_count"],
@@ -33,11 +40,11 @@ async def of_job(session: Session, job_id: int) -> Statistics:
     )
 
 
-async def newest_endings(session: Session, job_id: int, *, limit: int) -> list[Ending]:
+async def list_newest_endings(session: Session, job_id: int, *, limit: int) -> list[RunEnding]:
     """How the newest runs of a job ended, newest first."""
     rows = await session.fetch(SQL["newest_endings"], job_id=job_id, limit=limit)
     return [
-        Ending(
+        RunEnding(
             RunState(RUN_STATES[row["state"]]),
             None if row["duration_ms"] is None else row["duration_ms"] * MILLISECOND,
         )
@@ -45,24 +52,24 @@ async def newest_endings(session: Session, job_id: int, *, limit: int) -> list[E
     ]
 
 
-async def runs(session: Session, scope: Scope) -> RunCounts:
-    [row] = await session.fetch(SQL["runs"], counting=COUNT, **conditions(scope))
+async def read_run_counts(session: Session, scope: StatisticsScope) -> RunCounts:
+    [row] = await session.fetch(SQL["runs"], counting=COUNT, **scope_parameters(scope))
     return counts_from(row)
 
 
-async def days(session: Session, scope: Scope, *, count: int) -> list[Day]:
+async def list_days(session: Session, scope: StatisticsScope, *, count: int) -> list[DayStatistics]:
     """The last days on which runs started, oldest first; days without any are left out."""
-    rows = await session.fetch(SQL["days"], counting=COUNT, days=count, **conditions(scope))
-    return [Day(row["day"], counts_from(row), row["retried"]) for row in rows]
+    rows = await session.fetch(SQL["days"], counting=COUNT, days=count, **scope_parameters(scope))
+    return [DayStatistics(row["day"], counts_from(row), row["retried"]) for row in rows]
 
 
-async def dead_letters(session: Session, scope: Scope) -> tuple[int, int]:
+async def count_dead_letters(session: Session, scope: StatisticsScope) -> tuple[int, int]:
     """How many there are, and how many nobody has acknowledged."""
-    [row] = await session.fetch(SQL["dead_letters"], **conditions(scope))
+    [row] = await session.fetch(SQL["dead_letters"], **scope_parameters(scope))
     return row["total"], row["unacknowledged"]
 
 
-def conditions(scope: Scope) -> dict[str, Any]:
+def scope_parameters(scope: StatisticsScope) -> dict[str, Any]:
     return {"job_id": scope.job_id, "kind": scope.kind, "group": scope.group}
 
 

@@ -1,4 +1,4 @@
--- fragment: counted
+-- fragment: days_in_scope
 -- Whose days are meant: of one job, kind or group, or of all.
 (:job_id::bigint is null or run_day.job_id = :job_id)
 and (:kind::text is null or run_day.kind = :kind)
@@ -19,7 +19,7 @@ and (:group::text is null or run_day.group_key = :group)
     from evenbeat.late_run
     join evenbeat.run on run.id = late_run.id
 
--- fragment: meant
+-- fragment: uncounted_in_scope
 -- The job is asked only where its kind or group matters.
 (:job_id::bigint is null or uncounted.job_id = :job_id)
 and (
@@ -73,7 +73,7 @@ with counted as (
         sum(run_day.skipped) as skipped,
         sum(run_day.duration_ms) as duration_ms
     from evenbeat.run_day
-    where :counted
+    where :days_in_scope
 ),
 uncounted as (
     :uncounted
@@ -87,7 +87,7 @@ fresh as (
         sum(uncounted.skipped_count) filter (where uncounted.state = 'k') as skipped,
         sum(uncounted.duration_ms) filter (where uncounted.state = 'c') as duration_ms
     from uncounted
-    where :meant
+    where :uncounted_in_scope
 )
 select
     (coalesce(counted.completed, 0) + fresh.completed)::bigint as completed,
@@ -110,7 +110,7 @@ told as (
         run_day.skipped, run_day.retried, run_day.duration_ms
     from evenbeat.run_day
     where run_day.day > (:now at time zone 'UTC')::date - :days::integer
-      and :counted
+      and :days_in_scope
     union all
     select
         (uncounted.started_at at time zone 'UTC')::date,
@@ -122,7 +122,7 @@ told as (
     from uncounted
     where (uncounted.started_at at time zone 'UTC')::date
         > (:now at time zone 'UTC')::date - :days::integer
-      and :meant
+      and :uncounted_in_scope
 )
 select
     told.day,

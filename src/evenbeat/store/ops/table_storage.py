@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/table_storage")
+SQL = load_statements("ops/table_storage")
 
 # Migrations apply these. Nothing here is put right by itself: whoever runs the database may have
 # had a reason.
-WANTED: Mapping[str, Mapping[str, str]] = {
+WANTED_SETTINGS: Mapping[str, Mapping[str, str]] = {
     # Rewritten twice per run. Room on the page keeps the claim HOT; vacuum comes after one row in
     # fifty and does not dawdle, or the due index fills with entries that lead nowhere.
     "pulse": {
@@ -43,7 +43,7 @@ WANTED: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class SettingMismatch:
     """A setting that is not as it should be, and what to do about it."""
 
     what: str
@@ -55,18 +55,18 @@ class Drift:
         return f"{self.what} is {self.found or 'not set'}, not {self.wanted}: {self.advice}"
 
 
-async def drift(session: Session) -> list[Drift]:
+async def find_setting_mismatches(session: Session) -> list[SettingMismatch]:
     """Everything that differs from what we want; an empty list is good news."""
     rows = await session.fetch(SQL["options"])
-    tables = {row["table_name"]: options_of(row["options"]) for row in rows}
+    tables = {row["table_name"]: parse_storage_options(row["options"]) for row in rows}
     found = [
-        Drift(
+        SettingMismatch(
             f"{option} of evenbeat.{table}",
             value,
             tables.get(table, {}).get(option),
             f"alter table evenbeat.{table} set ({option} = {value})",
         )
-        for table, options in WANTED.items()
+        for table, options in WANTED_SETTINGS.items()
         for option, value in options.items()
         if tables.get(table, {}).get(option) != value
     ]
@@ -77,9 +77,9 @@ async def drift(session: Session) -> list[Drift]:
     ):
         if not is_on:
             advice = f"alter system set {name} = on; then reload the server"
-            found.append(Drift(f"{name} of the server", "on", "off", advice))
+            found.append(SettingMismatch(f"{name} of the server", "on", "off", advice))
     return found
 
 
-def options_of(options: list[str]) -> dict[str, str]:
+def parse_storage_options(options: list[str]) -> dict[str, str]:
     return dict(option.split("=", 1) for option in options)

@@ -8,12 +8,12 @@ import asyncpg
 from evenbeat.core.errors import NotFound
 from evenbeat.core.ops.access import AccessToken, Role
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("ops/tokens")
+SQL = load_statements("ops/tokens")
 
 
-async def insert(session: Session, token: AccessToken) -> None:
+async def insert_token(session: Session, token: AccessToken) -> None:
     await session.execute(
         SQL["insert"],
         id=token.id,
@@ -25,32 +25,32 @@ async def insert(session: Session, token: AccessToken) -> None:
     )
 
 
-async def by_id(session: Session, token_id: UUID) -> AccessToken:
+async def find_token(session: Session, token_id: UUID) -> AccessToken:
     row = await session.fetch_row(SQL["by_id"], id=token_id)
     if row is None:
         raise NotFound(f"no token {token_id}")
     return token_from(row)
 
 
-async def page(session: Session, *, limit: int, offset: int) -> list[AccessToken]:
+async def list_tokens(session: Session, *, limit: int, offset: int) -> list[AccessToken]:
     rows = await session.fetch(SQL["page"], limit=limit, offset=offset)
     return [token_from(row) for row in rows]
 
 
-async def count(session: Session) -> int:
+async def count_tokens(session: Session) -> int:
     return await session.fetch_value(SQL["count"])
 
 
-async def revoke(session: Session, token_id: UUID, revoked_by: str) -> None:
+async def revoke_token(session: Session, token_id: UUID, revoked_by: str) -> None:
     await session.execute(SQL["revoke"], id=token_id, revoked_by=revoked_by)
 
 
-async def revoked(session: Session) -> frozenset[UUID]:
+async def find_revoked_ids(session: Session) -> frozenset[UUID]:
     """Those that are revoked and have not expired."""
     return frozenset(row["id"] for row in await session.fetch(SQL["revoked"]))
 
 
-async def expire(session: Session, *, kept: timedelta, limit: int) -> int:
+async def remove_expired_tokens(session: Session, *, kept: timedelta, limit: int) -> int:
     """Forget some of those that expired longer ago than `kept`; says how many."""
     return await session.execute(SQL["expire"], kept_seconds=kept.total_seconds(), limit=limit)
 

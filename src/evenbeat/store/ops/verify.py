@@ -12,16 +12,16 @@ from evenbeat.core.errors import EvenbeatError
 from evenbeat.core.jobs.model import Cause, Policy
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.codes import CAUSES
-from evenbeat.store.database.pool import Database, Session, moment
-from evenbeat.store.database.statements import joined, load
-from evenbeat.store.jobs.definitions import timetable_of
-from evenbeat.store.jobs.jobs import NONSENSE
+from evenbeat.store.database.pool import Database, Session, open_read_snapshot
+from evenbeat.store.database.statements import join_statements, load_statements
+from evenbeat.store.jobs.definitions import decode_timetable
+from evenbeat.store.jobs.jobs import DECODE_ERRORS
 
-SQL = load("ops/verify")
-HELPERS = ("scope", "recurring", "accounts", "mapped")
-RULES = tuple(name for name in SQL if name not in HELPERS)
+SQL = load_statements("ops/verify")
+HELPER_STATEMENTS = ("scope", "recurring_jobs", "beat_records", "mapped_footprints")
+RULES = tuple(name for name in SQL if name not in HELPER_STATEMENTS)
 # One by one, most of the time went to asking.
-ALL_AT_ONCE = joined("ops/verify", RULES, by="of_one_rule", word="union all")
+ALL_RULES = join_statements("ops/verify", RULES, by="of_one_rule", word="union all")
 # Jobs whose history is read at once, and how much of it: bounds of memory, not of what is told.
 JOBS_AT_ONCE = 100
 NEWEST = 10_000
@@ -33,7 +33,7 @@ GRACE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CheckedCounts:
     """How much was looked at."""
 
     jobs: int
@@ -41,7 +41,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BeatRecord:
     """A run of a beat, or, with `until_at`, a row of missed beats; a manual run has no beat."""
 
     number: int
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BeatHistory:
     """What became of the beats of one recurring job, in the order of its runs.
 
     All of it is since `planned_at`, and of runs later than `run_number`. `cursor` is the beat that
@@ -64,7 +64,7 @@ class Account:
     planned_at: datetime
     run_number: int
     cursor: datetime | None
-    entries: tuple[Entry, ...]
+    entries: tuple[BeatRecord, ...]
 
 
 class Snapshot:
@@ -79,41 +79,45 @@ class Snapshot:
             "has_one_clock": clock == "database",
         }
 
-    async def scope(self) -> Scope:
+    async def scope(self) -> CheckedCounts:
         row = await self._session.fetch_row(SQL["scope"])
-        return Scope(*(row or (0, 0)))
+        return CheckedCounts(*(row or (0, 0)))
 
     async def breaches(self, most: int) -> list[tuple[str, str]]:
         """The rules that are broken and what breaks them, up to so many of each."""
-        rows = await self._session.fetch(ALL_AT_ONCE, most=most, **self._given)
+        rows = await self._session.fetch(ALL_RULES, most=most, **self._given)
         return [(row["rule"], row["breach"]) for row in rows]
 
-    async def accounts(self) -> AsyncIterator[Account]:
+    async def beat_histories(self) -> AsyncIterator[BeatHistory]:
         """The recurring jobs whose beats follow from their timetable alone, a few at a time."""
         after = 0
-        while jobs := await self._session.fetch(SQL["recurring"], after=after, limit=JOBS_AT_ONCE):
+        while jobs := await self._session.fetch(
+            SQL["recurring_jobs"], after=after, limit=JOBS_AT_ONCE
+        ):
             rows = await self._session.fetch(
-                SQL["accounts"], job_ids=[job["id"] for job in jobs], newest=NEWEST
+                SQL["beat_records"], job_ids=[job["id"] for job in jobs], newest=NEWEST
             )
             entries = {
-                job_id: tuple(map(entry_from, of_job))
+                job_id: tuple(map(beat_record_from, of_job))
                 for job_id, of_job in groupby(rows, key=lambda row: row["job_id"])
             }
             for job in jobs:
-                account = account_from(job, entries.get(job["id"], ()))
+                account = beat_history_from(job, entries.get(job["id"], ()))
                 if account is not None:
                     yield account
             after = jobs[-1]["id"]
 
-    async def mapped(self) -> AsyncIterator[tuple[int, Footprint, Timetable]]:
+    async def mapped_footprints(self) -> AsyncIterator[tuple[int, Footprint, Timetable]]:
         """What the map holds of each job, and by which timetable it beats."""
         after = 0
-        while rows := await self._session.fetch(SQL["mapped"], after=after, limit=NEWEST):
+        while rows := await self._session.fetch(
+            SQL["mapped_footprints"], after=after, limit=NEWEST
+        ):
             for row in rows:
                 try:
-                    timetable = timetable_of(row["timetable"].encode())
-                    counted = row["counted"] and timetable_of(row["counted"].encode())
-                except NONSENSE:
+                    timetable = decode_timetable(row["timetable"].encode())
+                    counted = row["counted"] and decode_timetable(row["counted"].encode())
+                except DECODE_ERRORS:
                     continue
                 yield (
                     row["job_id"],
@@ -124,12 +128,12 @@ class Snapshot:
 
 
 @contextlib.asynccontextmanager
-async def snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
-    async with moment(database.route) as connection:
+async def open_snapshot(database: Database, grace: timedelta = GRACE) -> AsyncGenerator[Snapshot]:
+    async with open_read_snapshot(database.route) as connection:
         yield Snapshot(connection, database.clock, grace)
 
 
-def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:
+def beat_history_from(job: Any, entries: tuple[BeatRecord, ...]) -> BeatHistory | None:
     try:
         timetable = Timetable.from_object(job["timetable"])
     except EvenbeatError:
@@ -139,11 +143,11 @@ def account_from(job: Any, entries: tuple[Entry, ...]) -> Account | None:
         return None
     is_open = job["is_running"] or job["retry_at"] is not None
     cursor = None if is_open else job["next_beat_at"]
-    return Account(job["id"], timetable, job["planned_at"], job["run_number"], cursor, entries)
+    return BeatHistory(job["id"], timetable, job["planned_at"], job["run_number"], cursor, entries)
 
 
-def entry_from(row: Any) -> Entry:
-    return Entry(
+def beat_record_from(row: Any) -> BeatRecord:
+    return BeatRecord(
         number=row["number"],
         is_manual=CAUSES[row["cause"]] is Cause.MANUAL,
         beat_at=row["beat_at"],

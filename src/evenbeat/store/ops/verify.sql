@@ -257,7 +257,7 @@ where pulse.state = 'x'
   and pulse.token is null
   and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null;
 
--- name: who_waits_waits_for_something
+-- name: a_waiting_job_has_something_planned
 select format('job %s: waits, and nothing is planned', pulse.id) as breach
 from evenbeat.pulse
 where pulse.state in ('p', 's')
@@ -267,7 +267,7 @@ where pulse.state in ('p', 's')
   and pulse.manual_at is null
   and not exists (select from evenbeat.unplanned where unplanned.job_id = pulse.id);
 
--- name: who_waits_for_a_plan_gets_one
+-- name: an_unplanned_job_gets_its_plan
 -- Within a second or two; as long as nobody lives, or the transaction that wrote it, it waits.
 select format('job %s: waits for its plan since %s', unplanned.job_id, unplanned.since) as breach
 from evenbeat.unplanned
@@ -294,7 +294,7 @@ where (shown.name, shown.function, shown.schedule, shown.timezone)
         (sql_job.name::text, sql_job.function, sql_job.schedule::text, sql_job.timezone::text)
    or shown.enabled <> sql_job.enabled and pulse.state <> 'c';
 
--- name: nobody_is_out_of_the_way_for_good
+-- name: no_job_is_hidden_from_claims_for_good
 -- Parked without a group, or tucked away at rest: no claim would ever see it again.
 select format('job %s: %s', pulse.id, case
     when pulse.is_tucked then 'is tucked away, and does not run'
@@ -305,7 +305,7 @@ left join evenbeat.job_group on job_group.id = pulse.group_id
 where pulse.is_tucked and pulse.token is null
    or pulse.is_parked and job_group.id is null;
 
--- name: nobody_is_parked_and_runs
+-- name: no_parked_job_runs
 select format('job %s: runs, and is parked', pulse.id) as breach
 from evenbeat.pulse
 where pulse.is_parked
@@ -624,7 +624,7 @@ select format('log line %s: there is no run %s', run_log.id, run_log.run_id) as 
 from evenbeat.run_log
 where not exists (select from evenbeat.run_all where run_all.id = run_log.run_id);
 
--- name: sql_functions_are_kept_out
+-- name: sql_functions_cannot_use_our_tables
 -- Whoever they run as must not be able to look at our tables, let alone to write to them.
 select format('%s may use %s', kept_out.role, pg_class.oid::regclass) as breach
 from (
@@ -674,7 +674,7 @@ where (job.deleted_at is not null or pulse.state in ('d', 'x'))
 select 'the map: the row that its writers lock is not in evenbeat.placing' as breach
 where not exists (select from evenbeat.placing);
 
--- name: the_map_tells_how_it_came_about
+-- name: the_map_agrees_with_its_changes
 -- By the newest change of every job that has one: else processes that read the changes and those
 -- that read the map would see different loads.
 select format('job %s: the newest change of the map says %s, and the map %s', newest.job_id,
@@ -698,7 +698,7 @@ where case
         is distinct from (newest.interval_s, newest.phase_s, newest.cost_s, newest.timetable)
 end;
 
--- name: recurring
+-- name: recurring_jobs
 -- The recurring jobs that were planned once and since then placed at most: what they owe since that
 -- follows from their timetable alone.
 select
@@ -715,7 +715,7 @@ where job.version = 1
 order by job.id
 limit :limit;
 
--- name: mapped
+-- name: mapped_footprints
 -- What the map holds of jobs that do not wait to be placed, and by which timetable they beat.
 select
     placement.job_id, placement.interval_s, placement.phase_s, placement.cost_s,
@@ -727,7 +727,7 @@ where placement.job_id > :after
 order by placement.job_id
 limit :limit;
 
--- name: accounts
+-- name: beat_records
 -- The runs and rows of missed beats of these jobs since they were placed, the :newest of each, in
 -- their order.
 select

@@ -5,66 +5,66 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from evenbeat.core.frozen import value
+from evenbeat.core.frozen import frozen_value
 from evenbeat.core.jobs.model import Cause, RunState, State
-from evenbeat.core.runs.error_signatures import signature_of
+from evenbeat.core.runs.error_signatures import build_signature
 from evenbeat.core.runs.settle import Verdict
-from evenbeat.store.database.arrays import sparse
+from evenbeat.store.database.arrays import drop_all_nulls
 from evenbeat.store.database.codes import CODE_OF_RUN_STATE, CODE_OF_STATE
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.route import Json
-from evenbeat.store.database.statements import load
-from evenbeat.store.runs.leases import Held
+from evenbeat.store.database.route import JsonElement
+from evenbeat.store.database.statements import load_statements
+from evenbeat.store.runs.leases import HeldRun
 
-SQL = load("runs/completions")
+SQL = load_statements("runs/completions")
 MILLISECOND = timedelta(milliseconds=1)
 # What is asked for every run is not looked up in its enumeration every time.
 MANUAL, SCHEDULED, COMPLETED = Cause.MANUAL, State.SCHEDULED, RunState.COMPLETED
 
 
-@value
-class Settled:
+@frozen_value
+class SettledRun:
     """A run that has ended, and what follows from it."""
 
-    claimed: Held
+    claimed: HeldRun
     verdict: Verdict
     duration: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRuns:
     """Which runs were ours to end, and the groups in which a place came free."""
 
     run_ids: frozenset[int]
     group_ids: frozenset[int]
 
 
-async def complete(session: Session, batch: Sequence[Settled]) -> Written:
+async def complete_runs(session: Session, batch: Sequence[SettledRun]) -> WrittenRuns:
     """Write how these runs ended."""
     ordered = sorted(batch, key=lambda settled: settled.claimed.id)
-    row = await session.fetch_row(SQL["complete"], **arrays(ordered))
-    return Written(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
+    row = await session.fetch_row(SQL["complete"], **settled_columns(ordered))
+    return WrittenRuns(*(frozenset((row and row[name]) or ()) for name in ("run_ids", "group_ids")))
 
 
-async def unlocked(session: Session, job_ids: Sequence[int]) -> set[int]:
+async def find_unlocked_jobs(session: Session, job_ids: Sequence[int]) -> set[int]:
     """Which of these jobs nobody holds in an open transaction."""
     rows = await session.fetch(SQL["unlocked"], job_ids=list(job_ids))
     return {row["id"] for row in rows}
 
 
-async def already_written(session: Session, batch: Sequence[Settled]) -> frozenset[int]:
+async def find_written_runs(session: Session, batch: Sequence[SettledRun]) -> frozenset[int]:
     """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
-    rows = await session.fetch(SQL["ends"], run_ids=[each.claimed.run.id for each in batch])
+    rows = await session.fetch(SQL["run_ends"], run_ids=[each.claimed.run.id for each in batch])
     ends = {(row["id"], row["job_id"], row["state"], row["error_class"]) for row in rows}
     return frozenset(each.claimed.run.id for each in batch if end_of(each) in ends)
 
 
-def end_of(settled: Settled) -> tuple[int, int, bytes, str | None]:
+def end_of(settled: SettledRun) -> tuple[int, int, bytes, str | None]:
     held, verdict = settled.claimed, settled.verdict
     return held.run.id, held.id, CODE_OF_RUN_STATE[verdict.run_state], verdict.error_class
 
 
-def arrays(batch: Sequence[Settled]) -> dict[str, list[Any]]:
+def settled_columns(batch: Sequence[SettledRun]) -> dict[str, list[Any]]:
     """The batch as the columns that the statement unnests; what is as usual is left out."""
     held = [settled.claimed for settled in batch]
     verdicts = [settled.verdict for settled in batch]
@@ -84,7 +84,7 @@ def in_milliseconds(duration: timedelta | None) -> int | None:
     return None if duration is None else duration // MILLISECOND
 
 
-def is_usual(held: Held, verdict: Verdict) -> bool:
+def is_usual(held: HeldRun, verdict: Verdict) -> bool:
     """A beat of a recurring job, done at the first attempt and with nothing to tell."""
     return (
         verdict.state is SCHEDULED
@@ -98,40 +98,42 @@ def is_usual(held: Held, verdict: Verdict) -> bool:
     )
 
 
-def unusual(held: Sequence[Held], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+def unusual(held: Sequence[HeldRun], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
     """The columns that a batch of the usual sort leaves empty."""
     missed = [verdict.missed for verdict in verdicts]
     return {
-        "attempts": sparse(map(uncounted, held, verdicts)),
-        "attempts_used": sparse(
+        "attempts": drop_all_nulls(map(uncounted, held, verdicts)),
+        "attempts_used": drop_all_nulls(
             verdict.attempts_used if uncounted(each, verdict) is not None else None
             for each, verdict in zip(held, verdicts, strict=True)
         ),
-        "moves_cursor": sparse(None if each.moves_cursor else False for each in verdicts),
+        "moves_cursor": drop_all_nulls(None if each.moves_cursor else False for each in verdicts),
         "run_states": [CODE_OF_RUN_STATE[state] for state in unusual_run_states(verdicts)],
         "job_states": [CODE_OF_STATE[state] for state in unusual_states(verdicts)],
-        "retries": sparse(each.retry_at for each in verdicts),
-        "failure_streaks": sparse(each.failure_streak or None for each in verdicts),
-        "lost_streaks": sparse(each.lost_streak or None for each in verdicts),
-        "error_classes": sparse(each.error_class for each in verdicts),
-        "errors": sparse(each.error for each in verdicts),
-        "stack_traces": sparse(each.stack_trace for each in verdicts),
-        "results": sparse(None if each.result is None else Json(each.result) for each in verdicts),
-        "items_crawled": sparse(each.items_crawled or None for each in verdicts),
-        "items_indexed": sparse(each.items_indexed or None for each in verdicts),
-        "reasons": sparse(each.reason for each in verdicts),
-        "signatures": sparse(
-            signature_of(each.error, each.error_class) if each.is_dead else None
+        "retries": drop_all_nulls(each.retry_at for each in verdicts),
+        "failure_streaks": drop_all_nulls(each.failure_streak or None for each in verdicts),
+        "lost_streaks": drop_all_nulls(each.lost_streak or None for each in verdicts),
+        "error_classes": drop_all_nulls(each.error_class for each in verdicts),
+        "errors": drop_all_nulls(each.error for each in verdicts),
+        "stack_traces": drop_all_nulls(each.stack_trace for each in verdicts),
+        "results": drop_all_nulls(
+            None if each.result is None else JsonElement(each.result) for each in verdicts
+        ),
+        "items_crawled": drop_all_nulls(each.items_crawled or None for each in verdicts),
+        "items_indexed": drop_all_nulls(each.items_indexed or None for each in verdicts),
+        "reasons": drop_all_nulls(each.reason for each in verdicts),
+        "signatures": drop_all_nulls(
+            build_signature(each.error, each.error_class) if each.is_dead else None
             for each in verdicts
         ),
-        "missed_counts": sparse(each and each.count for each in missed),
-        "missed_from": sparse(each and each.first_at for each in missed),
-        "missed_until": sparse(each and each.until_at for each in missed),
-        "missed_reasons": sparse(each and each.reason for each in missed),
+        "missed_counts": drop_all_nulls(each and each.count for each in missed),
+        "missed_from": drop_all_nulls(each and each.first_at for each in missed),
+        "missed_until": drop_all_nulls(each and each.until_at for each in missed),
+        "missed_reasons": drop_all_nulls(each and each.reason for each in missed),
     }
 
 
-def uncounted(held: Held, verdict: Verdict) -> int | None:
+def uncounted(held: HeldRun, verdict: Verdict) -> int | None:
     """The attempt this run was, where the pulse will not know it any more: one that does not
     count, or one by hand."""
     run = held.run

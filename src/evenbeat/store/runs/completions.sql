@@ -168,7 +168,7 @@ where pulse.id = :job_id
   and pulse.token = :token
 for no key update;
 
--- name: ends
+-- name: run_ends
 -- How these runs ended, if they did: for whoever wrote the end and never heard the answer.
 select run.id, run.job_id, run.state, run.error_class
 from evenbeat.run

@@ -19,12 +19,12 @@ from evenbeat.core.runs.dead_letters import (
     Remark,
 )
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs import definitions
-from evenbeat.store.jobs.jobs import NONSENSE
+from evenbeat.store.jobs.jobs import DECODE_ERRORS
 from evenbeat.store.runs.runs import run_from
 
-SQL = load("runs/dead_letters")
+SQL = load_statements("runs/dead_letters")
 CODES = {
     LetterState.OPEN: b"o",
     LetterState.ACKNOWLEDGED: b"a",
@@ -37,28 +37,30 @@ MOST_RUNS = 1_000
 ONCE = {"schedule": {"now": True}}
 
 # A letter, and what else its job said.
-Found = tuple[DeadLetter, Mapping[str, Any]]
+FoundLetter = tuple[DeadLetter, Mapping[str, Any]]
 
 
-async def page(
+async def list_letters(
     session: Session, chosen: LetterFilter, *, limit: int, offset: int
 ) -> list[DeadLetter]:
-    rows = await session.fetch(SQL["page"], **conditions(chosen), limit=limit, offset=offset)
+    rows = await session.fetch(
+        SQL["page"], **letter_filter_parameters(chosen), limit=limit, offset=offset
+    )
     return [letter_from(row) for row in rows]
 
 
-async def count(session: Session, chosen: LetterFilter) -> int:
-    return await session.fetch_value(SQL["count"], **conditions(chosen))
+async def count_letters(session: Session, chosen: LetterFilter) -> int:
+    return await session.fetch_value(SQL["count"], **letter_filter_parameters(chosen))
 
 
-async def by_id(session: Session, letter_id: int) -> DeadLetter:
-    found = await page(session, LetterFilter.one(letter_id), limit=1, offset=0)
+async def find_letter(session: Session, letter_id: int) -> DeadLetter:
+    found = await list_letters(session, LetterFilter.one(letter_id), limit=1, offset=0)
     if not found:
         raise NotFound(f"no dead letter {run_uid(letter_id)}")
     return found[0]
 
 
-async def runs(session: Session, letter: DeadLetter) -> list[Run]:
+async def list_letter_runs(session: Session, letter: DeadLetter) -> list[Run]:
     """The tries that are still kept, the last first."""
     rows = await session.fetch(
         SQL["runs"],
@@ -71,10 +73,12 @@ async def runs(session: Session, letter: DeadLetter) -> list[Run]:
     return [run_from(row, letter.job_uid) for row in rows] if letter.job_uid else []
 
 
-async def grouped(
+async def list_letter_groups(
     session: Session, chosen: LetterFilter, *, limit: int, offset: int
 ) -> list[LetterGroup]:
-    rows = await session.fetch(SQL["groups"], **conditions(chosen), limit=limit, offset=offset)
+    rows = await session.fetch(
+        SQL["groups"], **letter_filter_parameters(chosen), limit=limit, offset=offset
+    )
     return [
         LetterGroup(
             signature=row["signature"],
@@ -90,25 +94,29 @@ async def grouped(
     ]
 
 
-async def count_groups(session: Session, chosen: LetterFilter) -> int:
-    return await session.fetch_value(SQL["group_count"], **conditions(chosen))
+async def count_letter_groups(session: Session, chosen: LetterFilter) -> int:
+    return await session.fetch_value(SQL["group_count"], **letter_filter_parameters(chosen))
 
 
-async def meant(session: Session, chosen: LetterFilter, *, limit: int, locked: bool) -> list[Found]:
+async def select_letters(
+    session: Session, chosen: LetterFilter, *, limit: int, locked: bool
+) -> list[FoundLetter]:
     """Whom the filter means, in the order of their ids; locked, nobody else changes them."""
-    statement = SQL["lock" if locked else "look"]
-    rows = await session.fetch(statement, **conditions(chosen), limit=limit)
+    statement = SQL["lock_letters" if locked else "select_letters"]
+    rows = await session.fetch(statement, **letter_filter_parameters(chosen), limit=limit)
     return [(letter_from(row), row["terms"]) for row in rows]
 
 
-async def acknowledge(session: Session, ids: Sequence[int], remark: Remark, *, by: Actor) -> None:
+async def acknowledge_letters(
+    session: Session, ids: Sequence[int], remark: Remark, *, by: Actor
+) -> None:
     written = await session.execute(
         SQL["acknowledge"], ids=list(ids), actor=by.name, note=remark.note, owner=remark.owner
     )
-    check_count(written, len(ids))
+    check_letter_count(written, len(ids))
 
 
-async def end(
+async def end_letters(
     session: Session,
     ids: Sequence[int],
     state: LetterState,
@@ -127,16 +135,16 @@ async def end(
         owner=remark.owner,
         requeued_as=list(requeued_as),
     )
-    check_count(written, len(ids))
+    check_letter_count(written, len(ids))
 
 
-def check_count(written: int, expected: int) -> None:
+def check_letter_count(written: int, expected: int) -> None:
     """They are locked, so that this cannot happen; if it does, nothing of it may stay."""
     if written != expected:
         raise Conflict(f"{expected - written} dead letters have changed meanwhile; try again")
 
 
-def definition_of(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) -> Definition:
+def requeue_definition(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) -> Definition:
     """A job that does once more, now, what the letter's job did."""
     row = {
         "name": None,
@@ -147,8 +155,8 @@ def definition_of(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) ->
         "wording": {},
     }
     try:
-        made = definitions.from_row({**terms, **row})
-    except NONSENSE as error:
+        made = definitions.definition_from_row({**terms, **row})
+    except DECODE_ERRORS as error:
         raise Conflict(
             f"dead letter {run_uid(letter.id)} cannot be requeued, since what its job said cannot"
             f" be read: {type(error).__name__}: {error}; add a job instead"
@@ -158,7 +166,7 @@ def definition_of(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) ->
     return replace(made, labels=labels)
 
 
-def conditions(chosen: LetterFilter) -> dict[str, Any]:
+def letter_filter_parameters(chosen: LetterFilter) -> dict[str, Any]:
     return {
         "ids": None if chosen.ids is None else list(chosen.ids),
         "states": None if chosen.states is None else [CODES[state] for state in chosen.states],

@@ -89,7 +89,7 @@ where tried.state = 'f'
 order by tried.number desc
 limit case when :beat_at::timestamptz is null then :attempts::integer end;
 
--- name: lock
+-- name: lock_letters
 -- Whom the filter means, in the order of their ids, until the end of the transaction.
 select
     :shown
@@ -99,7 +99,7 @@ order by dead_letter.id
 limit :limit
 for no key update;
 
--- name: look
+-- name: select_letters
 -- The same without a lock: what an action would do.
 select
     :shown

@@ -9,10 +9,10 @@ from uuid import UUID
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun
 from evenbeat.store.database.codes import CAUSES
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.database.statements import load
-from evenbeat.store.jobs.jobs import Definitions, Unreadable
+from evenbeat.store.database.statements import load_statements
+from evenbeat.store.jobs.jobs import DefinitionCache, UnreadableDefinition
 
-SQL = load("runs/leases")
+SQL = load_statements("runs/leases")
 # What is asked for every run is not looked up in its enumeration every time.
 MANUAL = Cause.MANUAL
 # By lane: from which turn on to look.
@@ -20,7 +20,7 @@ Turns = Mapping[int, datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class UnrunnableClaim:
     """A job that was claimed and cannot be run: its definition makes no sense to this version."""
 
     id: int
@@ -32,7 +32,7 @@ class Broken:
     turn_at: datetime | None = field(default=None, compare=False)
 
 
-Held = Claimed | Broken
+HeldRun = Claimed | UnrunnableClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class NextDue:
         return [wait for wait in (self.ungrouped_in, self.grouped_in) if wait is not None]
 
 
-class Claim(Protocol):
+class ClaimFunction(Protocol):
     """How `claim_due` and `claim_grouped` are called."""
 
     async def __call__(
@@ -61,9 +61,9 @@ class Claim(Protocol):
         *,
         token: int,
         places: Mapping[int, int],
-        definitions: Definitions,
+        definitions: DefinitionCache,
         since: Turns | None = None,
-    ) -> list[Held]: ...
+    ) -> list[HeldRun]: ...
 
 
 async def claim_due(
@@ -72,9 +72,9 @@ async def claim_due(
     *,
     token: int,
     places: Mapping[int, int],
-    definitions: Definitions,
+    definitions: DefinitionCache,
     since: Turns | None = None,
-) -> list[Held]:
+) -> list[HeldRun]:
     """Take due jobs that are in no group: at most so many of each lane, from a turn on."""
     rows = await database.fetch(
         SQL["claim_due"],
@@ -93,9 +93,9 @@ async def claim_grouped(
     *,
     token: int,
     places: Mapping[int, int],
-    definitions: Definitions,
+    definitions: DefinitionCache,
     since: Turns | None = None,
-) -> list[Held]:
+) -> list[HeldRun]:
     """Take due jobs of groups with room, and park those for which there is none.
 
     Of any turn, whatever is said: those that were parked come back with an old one.
@@ -119,19 +119,19 @@ async def claim_grouped(
     return await with_definitions(database, rows, definitions)
 
 
-async def in_hand(session: Session, node_id: int) -> list[Held]:
+async def list_node_runs(session: Session, node_id: int) -> list[HeldRun]:
     """What a node has in hand, or had when it died."""
-    rows = await session.fetch(SQL["in_hand"], node_id=node_id)
-    return await with_definitions(session, rows, Definitions())
+    rows = await session.fetch(SQL["node_runs"], node_id=node_id)
+    return await with_definitions(session, rows, DefinitionCache())
 
 
-async def leased(session: Session, job_ids: Sequence[int]) -> list[Held]:
+async def list_leased_runs(session: Session, job_ids: Sequence[int]) -> list[HeldRun]:
     """The runs that these jobs have in hand, on whatever node."""
     rows = await session.fetch(SQL["leased"], job_ids=list(job_ids))
-    return await with_definitions(session, rows, Definitions())
+    return await with_definitions(session, rows, DefinitionCache())
 
 
-async def next_due(
+async def find_next_due(
     session: Session, lane_ids: Sequence[int], *, horizon: timedelta, since: Turns | None = None
 ) -> NextDue:
     row = await session.fetch_row(
@@ -148,7 +148,7 @@ def in_seconds(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def tuck(session: Session, held: Sequence[Held]) -> None:
+async def tuck_runs(session: Session, held: Sequence[HeldRun]) -> None:
     """Put runs that take long out of the way of claims."""
     ordered = sorted(held, key=lambda each: each.id)
     await session.execute(
@@ -158,15 +158,15 @@ async def tuck(session: Session, held: Sequence[Held]) -> None:
     )
 
 
-async def unwanted(session: Session, node_id: int) -> set[int]:
+async def find_unwanted_runs(session: Session, node_id: int) -> set[int]:
     """The runs of this node that somebody wants stopped."""
     return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
 
 
-async def taken(session: Session, held: Sequence[Held]) -> set[int]:
+async def find_lost_leases(session: Session, held: Sequence[HeldRun]) -> set[int]:
     """Which of these runs are not ours any more."""
     rows = await session.fetch(
-        SQL["taken"],
+        SQL["lost_leases"],
         job_ids=[each.id for each in held],
         tokens=[each.run.token for each in held],
         run_ids=[each.run.id for each in held],
@@ -175,15 +175,15 @@ async def taken(session: Session, held: Sequence[Held]) -> set[int]:
 
 
 async def with_definitions(
-    session: Session, rows: list[Any], definitions: Definitions
-) -> list[Held]:
+    session: Session, rows: list[Any], definitions: DefinitionCache
+) -> list[HeldRun]:
     if not rows:
         return []
     known = await definitions.of(session, {row[0]: (row[1], row[2]) for row in rows})
     return [held_from(row, known[row[0]]) for row in rows]
 
 
-def held_from(row: Any, known: tuple[UUID, Definition] | Unreadable) -> Held:
+def held_from(row: Any, known: tuple[UUID, Definition] | UnreadableDefinition) -> HeldRun:
     """From a row of a claim, by the places of its columns: by name, it takes twice as long."""
     # fmt: off
     (
@@ -199,8 +199,8 @@ def held_from(row: Any, known: tuple[UUID, Definition] | Unreadable) -> Held:
         beat_at = next_beat_at if is_next_beat else other_beat_at
         run = OpenRun(run_id, number, cause, beat_at, attempt, started_at, token)
     turn_at = (turn[0] or next_beat_at) if turn else None
-    if isinstance(known, Unreadable):
-        return Broken(job_id, known.uid, run, plan_version, known.error, lane_id, turn_at)
+    if isinstance(known, UnreadableDefinition):
+        return UnrunnableClaim(job_id, known.uid, run, plan_version, known.error, lane_id, turn_at)
     uid, definition = known
     return Claimed(
         job_id,

@@ -1,4 +1,4 @@
--- fragment: living
+-- fragment: claiming_node
 -- The node that claims. Its row is locked FOR SHARE: no lease is born on a node that is being
 -- declared dead, nor on one that is to rest, nor during maintenance, whatever is due.
 select node.id
@@ -57,7 +57,7 @@ p.failure_streak, p.lost_streak
 -- With :since[i] the turns before it are not looked at: while somebody holds an old snapshot, the
 -- jobs of turns gone by cannot be vacuumed, and a claim would step over every one of them.
 with alive as materialized (
-    :living
+    :claiming_node
 )
 update evenbeat.pulse as p
 set :lease,
@@ -115,7 +115,7 @@ for no key update skip locked;
 -- The pace is a GCRA: with T = pace and a burst of b, a start at t is allowed while
 -- paced_until <= t + (b - 1) T, and moves paced_until on by T.
 with alive as materialized (
-    :living
+    :claiming_node
 ),
 room as materialized (
     select
@@ -234,7 +234,7 @@ select
     claimed.lane_id, claimed.beat_count, claimed.failure_streak, claimed.lost_streak
 from claimed;
 
--- name: in_hand
+-- name: node_runs
 -- The runs that a node has in hand, by the database's word, in the shape of a claim.
 select
     :run
@@ -342,7 +342,7 @@ where p.wanted = 'x'
   and p.node_id = :node_id
   and p.token is not null;
 
--- name: taken
+-- name: lost_leases
 -- Which of these runs are not their node's any more, since somebody took them away.
 select held.run_id
 from unnest(:job_ids::bigint[], :tokens::bigint[], :run_ids::bigint[])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from evenbeat.core.runs.run_log import LogLine
 from evenbeat.store.database.pool import Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("runs/run_logs")
+SQL = load_statements("runs/run_logs")
 
 
 async def append(session: Session, lines: Sequence[LogLine]) -> None:

@@ -12,14 +12,14 @@ from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import ErrorClass, Run, RunState
 from evenbeat.core.runs.run_export import ExportedRun, RunFilter
 from evenbeat.store.database.codes import CAUSES, CODE_OF_RUN_STATE, RUN_STATES
-from evenbeat.store.database.connection_errors import availability
-from evenbeat.store.database.pool import Session, moment
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.connection_errors import translate_driver_errors
+from evenbeat.store.database.pool import Session, open_read_snapshot
+from evenbeat.store.database.statements import load_statements
 
-SQL = load("runs/runs")
+SQL = load_statements("runs/runs")
 # Rows on their way at a time: a few megabytes, if each has a stack trace.
-AT_ONCE = 500
-NOBODY = UUID(int=0)
+EXPORT_BATCH = 500
+NO_JOB_UID = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ListedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLine:
+class StoredLogLine:
     """What a run said, as it is kept; a later line has a larger id."""
 
     id: int
@@ -41,7 +41,7 @@ class StoredLine:
     message: str
 
 
-async def page(
+async def list_runs(
     session: Session,
     job_id: int,
     job_uid: UUID,
@@ -62,7 +62,7 @@ async def page(
     return [run_from(row, job_uid) for row in rows]
 
 
-async def count(
+async def count_runs(
     session: Session, job_id: int, *, with_skipped: bool = True, with_returned: bool = True
 ) -> int:
     return await session.fetch_value(
@@ -70,15 +70,15 @@ async def count(
     )
 
 
-async def by_id(session: Session, run_id: int) -> Run:
+async def find_run(session: Session, run_id: int) -> Run:
     row = await session.fetch_row(SQL["by_id"], run_id=run_id)
     if row is None:
         raise NotFound(f"no run {run_uid(run_id)}")
     return run_from(row, row["job_uid"])
 
 
-async def export(
-    url: str, clock: str, chosen: RunFilter, at_once: int = AT_ONCE
+async def export_runs(
+    url: str, clock: str, chosen: RunFilter, at_once: int = EXPORT_BATCH
 ) -> AsyncIterator[ExportedRun]:
     """All that are meant, the oldest first, as of one moment, and never many at once."""
     given: dict[str, object] = {
@@ -88,18 +88,18 @@ async def export(
         "states": chosen.states and [CODE_OF_RUN_STATE[state] for state in sorted(chosen.states)],
     }
     statement = SQL["export"]
-    async with moment(url) as connection:
-        with availability():
+    async with open_read_snapshot(url) as connection:
+        with translate_driver_errors():
             values = statement.arguments(given)
             cursor = await connection.cursor(statement.text(clock), *values)
             while rows := await cursor.fetch(at_once):
                 for row in rows:
                     uid = row["job_uid"]
-                    run = run_from(row, uid or NOBODY)
+                    run = run_from(row, uid or NO_JOB_UID)
                     yield ExportedRun(run, uid, row["job_name"], row["kind"])
 
 
-async def newest(
+async def list_newest_runs(
     session: Session,
     *,
     job_id: int | None,
@@ -117,9 +117,11 @@ async def newest(
     return [ListedRun(run_from(row, row["job_uid"]), row["job_name"], row["kind"]) for row in rows]
 
 
-async def lines(session: Session, run_id: int, *, after: int, limit: int) -> list[StoredLine]:
+async def list_log_lines(
+    session: Session, run_id: int, *, after: int, limit: int
+) -> list[StoredLogLine]:
     rows = await session.fetch(SQL["lines"], run_id=run_id, after=after, limit=limit)
-    return [StoredLine(row["id"], row["at"], row["level"], row["message"]) for row in rows]
+    return [StoredLogLine(row["id"], row["at"], row["level"], row["message"]) for row in rows]
 
 
 def run_from(row: asyncpg.Record, job_uid: UUID) -> Run:

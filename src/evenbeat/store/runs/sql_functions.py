@@ -3,19 +3,19 @@
 import re
 from typing import Any
 
-from evenbeat.core.runs.outcome_checks import LARGEST_RESULT, check_size
+from evenbeat.core.runs.outcome_checks import LARGEST_RESULT, check_result_size
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.runs import completions
-from evenbeat.store.runs.completions import Settled
+from evenbeat.store.runs.completions import SettledRun
 
-SQL = load("runs/sql_functions")
+SQL = load_statements("runs/sql_functions")
 # PostgreSQL writes JSON with spaces, and more digits than there need be.
 MOST_BYTES = 4 * LARGEST_RESULT
 PARAMETER = re.compile(r':[a-z_]+::("?[a-z]+"?\[\])')
 
 
-async def install(database: Database) -> None:
+async def install_settle_function(database: Database) -> None:
     """Have the function that ends runs made of the statement that does so everywhere else."""
     completion = completions.SQL["complete"]
     await database.fetch(
@@ -25,31 +25,33 @@ async def install(database: Database) -> None:
     )
 
 
-async def call(session: Session, function: str, arguments: Any) -> bytes | None:
+async def call_function(session: Session, function: str, arguments: Any) -> bytes | None:
     """What the function returns, as JSON; its errors come as the driver raises them."""
     row = await session.fetch_row(
         SQL["call"], function=function, arguments=arguments, most_bytes=MOST_BYTES
     )
     size, answer = row or (None, None)
     if size is not None and answer is None:
-        check_size(size)
+        check_result_size(size)
     # What it has set for itself ends here, so that its deferred triggers have no more time than it.
     await session.execute(SQL["forget_settings"])
     await session.execute(SQL["fire_deferred_triggers"])
     return answer
 
 
-async def settle(session: Session, settled: Settled) -> frozenset[int]:
+async def settle_run(session: Session, settled: SettledRun) -> frozenset[int]:
     """Write the end of the run; says in which groups a place comes free with the commit."""
     await session.execute(SQL["forget_settings"])
     await session.execute(SQL["forget_role"])
-    row = await session.fetch_row(completions.SQL["settle_run"], **completions.arrays([settled]))
+    row = await session.fetch_row(
+        completions.SQL["settle_run"], **completions.settled_columns([settled])
+    )
     return frozenset((row and row["group_ids"]) or ())
 
 
-async def is_written(database: Database, settled: Settled) -> bool:
+async def is_end_written(database: Database, settled: SettledRun) -> bool:
     """Whether a commit that was never answered has written this end: asked once it is over."""
     run, job_id = settled.claimed.run, settled.claimed.id
     if await database.fetch_row(completions.SQL["still_held"], job_id=job_id, token=run.token):
         return False
-    return bool(await completions.already_written(database, [settled]))
+    return bool(await completions.find_written_runs(database, [settled]))

@@ -16,13 +16,13 @@ import asyncpg
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.observe import log
-from evenbeat.store.database.connection_errors import availability
+from evenbeat.store.database.connection_errors import translate_driver_errors
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.database.route import Route
-from evenbeat.store.database.statements import load
+from evenbeat.store.database.statements import load_statements
 from evenbeat.store.runs import sql_functions
 
-SQL = load("runs/sql_login")
+SQL = load_statements("runs/sql_login")
 # A session that was told to end does so at once, unless its server is gone.
 CLOSE_TIMEOUT = 5.0
 # Whatever a function has left to be done at the commit, cursors and triggers, is done while the row
@@ -52,7 +52,7 @@ SESSION = {
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class LoginRoute:
     """A way to the database for SQL functions, and whom it leads in as."""
 
     route: Route
@@ -68,15 +68,15 @@ class SqlLogin:
     def __init__(self, database: Database, given_url: str | None = None) -> None:
         self._database = database
         self._given_url = given_url
-        self._admitted: Admitted | None = None
+        self._admitted: LoginRoute | None = None
         # Why there is no login of our own.
         self._refusal: str | None = None
 
-    async def prepare(self) -> Admitted:
+    async def prepare(self) -> LoginRoute:
         """Find the way, and let whom it leads in as call what it needs: once."""
         if self._admitted is not None:
             return self._admitted
-        await sql_functions.install(self._database)
+        await sql_functions.install_settle_function(self._database)
         if self._given_url is not None:
             admitted = await self._admit(Route(self._given_url, "off"))
         else:
@@ -98,11 +98,11 @@ class SqlLogin:
         connection = await self._connect(settings)
         try:
             connection.add_log_listener(on_notice)
-            with availability():
+            with translate_driver_errors():
                 transaction = connection.transaction()
                 await transaction.start()
             yield Session(connection, self._database.clock)
-            with availability():
+            with translate_driver_errors():
                 async with asyncio.timeout(COMMIT_TIMEOUT):
                     await transaction.commit()
         except BaseException as error:
@@ -112,13 +112,13 @@ class SqlLogin:
                 await self._end_session(connection)
             raise
         finally:
-            await close(connection)
+            await close_connection(connection)
 
     async def _connect(self, settings: Mapping[str, str]) -> Any:
         admitted, limits = await self.prepare(), SESSION | dict(settings)
         if not self._is_ours(admitted):
             return await admitted.route.connect(limits)
-        if not await self._database.fetch_value(SQL["is_spoilt"], role=admitted.role):
+        if not await self._database.fetch_value(SQL["has_role_settings"], role=admitted.role):
             try:
                 return await admitted.route.connect(limits)
             except StoreUnavailable as error:
@@ -128,7 +128,7 @@ class SqlLogin:
         self._admitted = await self._made_login()
         return await self._admitted.route.connect(limits)
 
-    def _is_ours(self, admitted: Admitted) -> bool:
+    def _is_ours(self, admitted: LoginRoute) -> bool:
         """Whether it is the login that is made for this database, which we may put right."""
         return self._given_url is None and admitted.is_restricted
 
@@ -138,7 +138,7 @@ class SqlLogin:
         with contextlib.suppress(StoreUnavailable, asyncpg.InsufficientPrivilegeError):
             await self._database.fetch(SQL["end_session"], pid=pid, role=role)
 
-    async def _own_login(self) -> Admitted | None:
+    async def _own_login(self) -> LoginRoute | None:
         """None where we may not make roles, or where the server's rules keep ours out. Never for
         the sake of a wrong password: functions can change that, and would gain by it."""
         try:
@@ -152,30 +152,30 @@ class SqlLogin:
         except StoreUnavailable as error:
             if has_wrong_password(error):
                 return await self._made_login()
-            if not is_kept_out(error):
+            if not is_refused_by_hba(error):
                 raise
             self._refusal = str(error.__cause__)
             return None
 
-    async def _made_login(self) -> Admitted:
+    async def _made_login(self) -> LoginRoute:
         made = await self._database.fetch_row(SQL["make_login"])
         return await self._admit(self._route_as(*(made or ("", ""))))
 
-    async def _engine(self) -> Admitted:
+    async def _engine(self) -> LoginRoute:
         return await self._admit(Route(self._database.url, "off"))
 
-    async def _admit(self, route: Route) -> Admitted:
+    async def _admit(self, route: Route) -> LoginRoute:
         connection = await route.connect(SESSION)
         try:
-            row = await Session(connection, self._database.clock).fetch_row(SQL["who"])
+            row = await Session(connection, self._database.clock).fetch_row(SQL["session_role"])
         finally:
-            await close(connection)
+            await close_connection(connection)
         role, is_restricted = row or ("", False)
         await self._database.fetch(SQL["admit"], role=role)
-        return Admitted(route, role, is_restricted)
+        return LoginRoute(route, role, is_restricted)
 
     def _route_as(self, role: str, password: str) -> Route:
-        return Route(url_as(self._database.url, role, password), "off")
+        return Route(url_for_role(self._database.url, role, password), "off")
 
 
 def has_wrong_password(error: StoreUnavailable) -> bool:
@@ -183,12 +183,12 @@ def has_wrong_password(error: StoreUnavailable) -> bool:
     return isinstance(error.__cause__, asyncpg.InvalidPasswordError)
 
 
-def is_kept_out(error: StoreUnavailable) -> bool:
+def is_refused_by_hba(error: StoreUnavailable) -> bool:
     """Whether the server lets nobody of this name in from here, by its pg_hba.conf."""
     return isinstance(error.__cause__, asyncpg.InvalidAuthorizationSpecificationError)
 
 
-def url_as(url: str, role: str, password: str) -> str:
+def url_for_role(url: str, role: str, password: str) -> str:
     """The same database for another role."""
     parts = urlsplit(url)
     places = parts.netloc.rpartition("@")[2]
@@ -197,7 +197,7 @@ def url_as(url: str, role: str, password: str) -> str:
     return parts._replace(netloc=f"{user}@{places}", query=urlencode(query)).geturl()
 
 
-async def close(connection: Any) -> None:
+async def close_connection(connection: Any) -> None:
     """Whatever it is doing is cancelled first; if that takes long, it is left to the server."""
     try:
         await connection.close(timeout=CLOSE_TIMEOUT)

@@ -6,7 +6,7 @@ join pg_roles on pg_roles.rolname = sql_login.role
 join pg_database on pg_database.datname = current_database()
 where sql_login.role = 'evenbeat_sql_' || pg_database.oid;
 
--- name: is_spoilt
+-- name: has_role_settings
 -- Whether a function has left settings for the role that it ran as, as every role may for its own:
 -- some keep it from logging in at all. Those for other databases are met by nobody.
 select exists (
@@ -25,7 +25,7 @@ from evenbeat.make_sql_login() as made;
 -- name: admit
 select evenbeat.admit_sql_role(:role::name);
 
--- name: who
+-- name: session_role
 -- Whom a session belongs to, and whether that one is any less than the engine.
 select
     session_user::text as role,

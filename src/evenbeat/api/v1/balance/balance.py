@@ -20,24 +20,24 @@ from evenbeat.api.v1.balance.wire.balance import (
     WholePlanOut,
 )
 from evenbeat.api.v1.balance.wire.forecast import MOST_WORKERS, ForecastIn, ForecastOut
-from evenbeat.api.v1.wire.texts import Name
+from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.idempotency import Once
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
-Group = Annotated[Name | None, Query(description="only the jobs of this group")]
+GroupQuery = Annotated[Name | None, Query(description="only the jobs of this group")]
 CHANGED: dict[int | str, dict[str, Any]] = {
     409: {"description": "the plan does not hold any more, or balancing is not on"}
 }
 LONGEST_REACH_HOURS = 24 * 400
 
-router = APIRouter(prefix="/api/v1/scheduler", tags=["balancing"], route_class=Once)
+router = APIRouter(prefix="/api/v1/scheduler", tags=["balancing"], route_class=IdempotentRoute)
 
 
 @router.get("/distribution", dependencies=VIEWER)
-async def get_distribution(app: App, group: Group = None) -> DistributionOut:
+async def get_distribution(app: App, group: GroupQuery = None) -> DistributionOut:
     """The next 24 hours, how even they are, and what could be done about it."""
     return DistributionOut.from_core(await app.balance.view(group=group))
 
@@ -99,7 +99,7 @@ async def score_history(
 @router.get("/forecast", dependencies=VIEWER)
 async def get_forecast(
     app: App,
-    group: Group = None,
+    group: GroupQuery = None,
     workers: Annotated[int | None, Query(ge=1, le=MOST_WORKERS)] = None,
 ) -> ForecastOut:
     """What each slot of the coming week will see, perhaps with so many workers."""
@@ -107,7 +107,7 @@ async def get_forecast(
 
 
 @router.post("/forecast", dependencies=VIEWER)
-async def what_if(body: ForecastIn, app: App) -> ForecastOut:
+async def forecast_with_jobs(body: ForecastIn, app: App) -> ForecastOut:
     """The same, if there were these jobs besides."""
     found = await app.balance.forecast(group=body.group, workers=body.workers, added=body.to_core())
     return ForecastOut.from_core(found)

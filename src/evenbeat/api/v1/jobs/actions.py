@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
-from evenbeat.api.v1.jobs.wire.actions import BulkIn, BulkOut, RestoreIn, VersionsOut
+from evenbeat.api.v1.jobs.wire.actions import JobActionIn, JobActionOut, RestoreIn, VersionsOut
 from evenbeat.api.v1.jobs.wire.job_out import ExplanationOut, JobOut
 from evenbeat.app import Evenbeat
 from evenbeat.control.jobs.jobs import Jobs
@@ -14,8 +14,8 @@ from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.conditional import tagged
-from evenbeat.web.idempotency import Once
+from evenbeat.web.etags import set_etag
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
@@ -23,15 +23,17 @@ STATE: dict[int | str, dict[str, Any]] = {
     409: {"description": "its state does not allow this; `allowed_actions` says what it allows"}
 }
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["actions"], route_class=Once, responses=STATE)
+router = APIRouter(
+    prefix="/api/v1/jobs", tags=["actions"], route_class=IdempotentRoute, responses=STATE
+)
 
 
-async def shown(job: Job, app: Evenbeat, response: Response) -> JobOut:
-    return tagged(response, job.version, JobOut.from_core(job, await app.now()))
+async def answer_job(job: Job, app: Evenbeat, response: Response) -> JobOut:
+    return set_etag(response, job.version, JobOut.from_core(job, await app.now()))
 
 
 @router.post("/actions", dependencies=OPERATOR)
-async def act_on_many(body: BulkIn, app: App, caller: Caller) -> BulkOut:
+async def act_on_many(body: JobActionIn, app: App, caller: Caller) -> JobActionOut:
     """Do the same to all jobs that match: to all of them, or to none."""
     if body.action == Action.RELEASE:
         caller.check(Role.ADMIN)
@@ -42,10 +44,10 @@ async def act_on_many(body: BulkIn, app: App, caller: Caller) -> BulkOut:
         dry_run=body.dry_run,
         skip_refused=body.skip_refused,
     )
-    return BulkOut.from_core(tally)
+    return JobActionOut.from_core(tally)
 
 
-class OnOne(NamedTuple):
+class JobActionRoute(NamedTuple):
     """An action on one job: how it is done, what is said of it, and who may."""
 
     do: Callable[..., Awaitable[Job]]
@@ -54,26 +56,26 @@ class OnOne(NamedTuple):
     status: int = 200
 
 
-ON_ONE = {
-    "pause": OnOne(
+JOB_ACTIONS = {
+    "pause": JobActionRoute(
         Jobs.pause, "Keep the schedule, run nothing of it. A run in hand finishes first."
     ),
-    "resume": OnOne(Jobs.resume, "Take the schedule up again."),
-    "cancel": OnOne(Jobs.cancel, "End the job, and the run in hand with it."),
-    "retry": OnOne(
+    "resume": JobActionRoute(Jobs.resume, "Take the schedule up again."),
+    "cancel": JobActionRoute(Jobs.cancel, "End the job, and the run in hand with it."),
+    "retry": JobActionRoute(
         Jobs.retry,
         "Run a job that failed, completed or was cancelled once more, its attempts counted anew.",
     ),
-    "run": OnOne(
+    "run": JobActionRoute(
         Jobs.run,
         "Run it once, now. Its schedule is not touched, and a paused job stays paused.",
         status=202,
     ),
-    "enable": OnOne(Jobs.enable, "Let a disabled job take part again."),
-    "disable": OnOne(
+    "enable": JobActionRoute(Jobs.enable, "Let a disabled job take part again."),
+    "disable": JobActionRoute(
         Jobs.disable, "Take the job out until it is enabled. A run in hand finishes first."
     ),
-    "release": OnOne(
+    "release": JobActionRoute(
         Jobs.release,
         "Take a run from a node that is stuck. It begins again elsewhere and is not counted.",
         least=Role.ADMIN,
@@ -81,11 +83,11 @@ ON_ONE = {
 }
 
 
-def add_route(name: str, action: OnOne) -> None:
+def add_route(name: str, action: JobActionRoute) -> None:
     """They differ in nothing but what is in the table."""
 
     async def act(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-        return await shown(await action.do(app.jobs, job_id, by=caller.actor), app, response)
+        return await answer_job(await action.do(app.jobs, job_id, by=caller.actor), app, response)
 
     router.add_api_route(
         f"/{{job_id}}/{name}",
@@ -98,7 +100,7 @@ def add_route(name: str, action: OnOne) -> None:
     )
 
 
-for name, action in ON_ONE.items():
+for name, action in JOB_ACTIONS.items():
     add_route(name, action)
 
 
@@ -120,4 +122,4 @@ async def restore_job(
 ) -> JobOut:
     """Give the job the definition it had in an earlier version."""
     job = await app.jobs.restore(job_id, body.version, by=caller.actor)
-    return await shown(job, app, response)
+    return await answer_job(job, app, response)

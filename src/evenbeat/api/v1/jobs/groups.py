@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator
 
 from evenbeat.api.v1.jobs.wire.group import GroupIn, GroupOut, GroupsOut, MembersOut
-from evenbeat.api.v1.wire.texts import Name
+from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.idempotency import Once
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
@@ -27,7 +27,7 @@ Key = Annotated[Name, AfterValidator(decoded), Path()]
 Limit = Annotated[int, Query(ge=1, le=250)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
 
-router = APIRouter(prefix="/api/v1/groups", tags=["groups"], route_class=Once)
+router = APIRouter(prefix="/api/v1/groups", tags=["groups"], route_class=IdempotentRoute)
 
 
 @router.get("", dependencies=VIEWER)

@@ -15,8 +15,8 @@ from evenbeat.app import Evenbeat
 from evenbeat.core.jobs.model import Job
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.conditional import IfMatch, tagged
-from evenbeat.web.idempotency import Once
+from evenbeat.web.etags import IfMatch, set_etag
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
@@ -29,17 +29,17 @@ CHANGED: dict[int | str, dict[str, Any]] = {
     412: {"description": "not the version that If-Match names"},
 }
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=Once)
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=IdempotentRoute)
 
 
-async def made(job: Job, app: Evenbeat, response: Response) -> JobOut:
+async def answer_created(job: Job, app: Evenbeat, response: Response) -> JobOut:
     """What was made, or was there already."""
     response.status_code = 201 if job.is_new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
-    return tagged(response, job.version, JobOut.from_core(job, await app.now()))
+    return set_etag(response, job.version, JobOut.from_core(job, await app.now()))
 
 
-async def shown(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
+async def answer_detail(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
     return JobDetailOut.of(job, await app.statistics.health_of(job.id), now)
 
 
@@ -47,7 +47,7 @@ async def shown(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
 async def create_job(body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
     """Create a job: once and now, or on a schedule."""
     job = await app.jobs.add(body.to_core(), dedupe_key=body.dedupe_key, by=caller.actor)
-    return await made(job, app, response)
+    return await answer_created(job, app, response)
 
 
 @router.post("/batch", status_code=201, dependencies=OPERATOR, responses=TAKEN)
@@ -77,14 +77,14 @@ async def count_jobs(app: App) -> dict[str, int]:
 async def put_job(name: str, body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
     """Create the job of this name, or make the one there is like this; its rhythm is kept."""
     job = await app.jobs.put(body.named(name).to_core(), by=caller.actor)
-    return await made(job, app, response)
+    return await answer_created(job, app, response)
 
 
 @router.get("/{job_id}", dependencies=VIEWER)
 async def get_job(job_id: UUID, app: App, response: Response) -> JobDetailOut:
     """A job as it is now, with its next beats and its health."""
     job = await app.jobs.get(job_id)
-    return tagged(response, job.version, await shown(job, app, await app.now()))
+    return set_etag(response, job.version, await answer_detail(job, app, await app.now()))
 
 
 @router.put("/{job_id}", dependencies=OPERATOR, responses=CHANGED)
@@ -100,7 +100,7 @@ async def change_job(
     """Change what is named, and leave the rest; null puts the default back."""
     job, now = await app.jobs.get(job_id), await app.now()
     wanted.check(job.version)
-    changes = changes_of(body, await shown(job, app, now))
+    changes = changes_of(body, await answer_detail(job, app, now))
     is_enabled = take_switch(job, changes)
     if changes:
         to = changed(job, changes, now)
@@ -108,7 +108,7 @@ async def change_job(
     if is_enabled is not None:
         switch = app.jobs.enable if is_enabled else app.jobs.disable
         job = replace(await switch(job_id, by=caller.actor), warnings=job.warnings)
-    return tagged(response, job.version, JobOut.from_core(job, now))
+    return set_etag(response, job.version, JobOut.from_core(job, now))
 
 
 @router.delete("/{job_id}", dependencies=OPERATOR)

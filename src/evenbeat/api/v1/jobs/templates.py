@@ -4,20 +4,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from evenbeat.api.v1.jobs.jobs import made
+from evenbeat.api.v1.jobs.jobs import answer_created
 from evenbeat.api.v1.jobs.wire.job_out import JobOut
 from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
 from evenbeat.core.jobs.templates import LONGEST_NAME, NAME
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.conditional import tagged
-from evenbeat.web.idempotency import Once
+from evenbeat.web.etags import set_etag
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 TemplateName = Annotated[str, Path(max_length=LONGEST_NAME, pattern=f"^{NAME.pattern}$")]
 
-router = APIRouter(prefix="/api/v1/templates", tags=["templates"], route_class=Once)
+router = APIRouter(prefix="/api/v1/templates", tags=["templates"], route_class=IdempotentRoute)
 
 
 @router.get("", dependencies=VIEWER)
@@ -30,7 +30,7 @@ async def list_templates(app: App) -> TemplatesOut:
 async def get_template(name: TemplateName, app: App, response: Response) -> TemplateOut:
     """A template."""
     template = await app.templates.get(name)
-    return tagged(response, template.version, TemplateOut.from_core(template))
+    return set_etag(response, template.version, TemplateOut.from_core(template))
 
 
 @router.put("/{name}", dependencies=OPERATOR)
@@ -39,7 +39,7 @@ async def put_template(
 ) -> TemplateOut:
     """Make a template, or change the one of this name; jobs made of it stay as they are."""
     template = await app.templates.put(body.to_core(name), by=caller.actor)
-    return tagged(response, template.version, TemplateOut.from_core(template))
+    return set_etag(response, template.version, TemplateOut.from_core(template))
 
 
 @router.delete("/{name}", status_code=204, dependencies=OPERATOR)
@@ -60,4 +60,4 @@ async def create_job_from_template(
     """Make a job of a template."""
     job_in = body.fill_in(await app.templates.get(name))
     job = await app.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=caller.actor)
-    return await made(job, app, response)
+    return await answer_created(job, app, response)

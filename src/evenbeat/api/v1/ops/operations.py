@@ -12,7 +12,7 @@ from evenbeat.api.v1.ops.wire.operations import (
     NodeOut,
     NodesOut,
 )
-from evenbeat.api.v1.wire.texts import Storable
+from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App

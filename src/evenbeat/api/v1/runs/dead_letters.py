@@ -19,7 +19,7 @@ from evenbeat.api.v1.runs.wire.dead_letter import (
 from evenbeat.core.ops.access import Role
 from evenbeat.core.runs.dead_letters import letter_id
 from evenbeat.web.auth import Caller, needs
-from evenbeat.web.idempotency import Once
+from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
@@ -27,7 +27,9 @@ STATE: dict[int | str, dict[str, Any]] = {
     409: {"description": "somebody was first, or its job does not allow this now"}
 }
 
-router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"], route_class=Once)
+router = APIRouter(
+    prefix="/api/v1/dead-letters", tags=["dead letters"], route_class=IdempotentRoute
+)
 
 
 @router.get("", dependencies=VIEWER)

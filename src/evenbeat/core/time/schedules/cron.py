@@ -7,13 +7,18 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.durations import is_unit, plain_text
-from evenbeat.core.time.schedules.clockwork.options import Options, split_options
-from evenbeat.core.time.schedules.clockwork.pattern import FIELD, Pattern, pattern_of
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
-from evenbeat.core.time.schedules.clockwork.spread import has_spread, is_seed, resolve, seed_of
-from evenbeat.core.time.schedules.clockwork.times import DAYS
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock, take_zone
+from evenbeat.core.time.durations import check_plain_text, is_unit
+from evenbeat.core.time.schedules.base.cron_hash import (
+    build_seed,
+    has_hash_fields,
+    is_seed,
+    resolve_hash_fields,
+)
+from evenbeat.core.time.schedules.base.cron_pattern import FIELD, CronPattern, parse_pattern
+from evenbeat.core.time.schedules.base.options import RuleOptions, split_options
+from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.times_of_day import DAYS
+from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 
 ALIASES = {
     "@hourly": "0 * * * *",
@@ -40,9 +45,9 @@ class Cron(WallClock):
 
     def __post_init__(self) -> None:
         WallClock.__post_init__(self)
-        text = " ".join(plain_text(self.expression, FIELD).split())
+        text = " ".join(check_plain_text(self.expression, FIELD).split())
         object.__setattr__(self, "expression", text)
-        if self.seed is not None and not is_seed(plain_text(self.seed, "schedule.seed")):
+        if self.seed is not None and not is_seed(check_plain_text(self.seed, "schedule.seed")):
             raise InvalidInput("schedule.seed", "must be one word of letters, digits and . _ - :")
         if self.seed is not None and not self.is_spread:
             raise InvalidInput("schedule.seed", "chooses H fields, and this cron has none")
@@ -55,14 +60,14 @@ class Cron(WallClock):
     @property
     def is_spread(self) -> bool:
         """Whether there is an H for a name to choose."""
-        return has_spread(_fields(self.expression))
+        return has_hash_fields(_fields(self.expression))
 
     @classmethod
     def claims(cls, words: Sequence[str]) -> bool:
         return words[0].startswith("@") or (len(words) >= 5 and not any(map(is_unit, words)))
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         rest = list(words)
         least = 1 if rest and rest[0].startswith("@") else 5
         named = [rest.pop()] if len(rest) > least and _is_zone(rest[-1]) else []
@@ -70,8 +75,8 @@ class Cron(WallClock):
         return cls(" ".join(rest), options.seed, zone=zone, dst=options.dst)
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
-        words, given = split_options(plain_text(value, FIELD).split())
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
+        words, given = split_options(check_plain_text(value, FIELD).split())
         if given and (given.keys() != {"zone"} or options.zone is not None):
             raise InvalidInput(FIELD, "write zone, dst and seed next to the expression")
         said = replace(options, zone=given["zone"]) if given else options
@@ -80,9 +85,9 @@ class Cron(WallClock):
     def seeded(self, name: str) -> Schedule:
         if self.seed is not None or not self.is_spread:
             return self
-        return replace(self, seed=seed_of(name))
+        return replace(self, seed=build_seed(name))
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> CronPattern:
         if not self.is_definite:
             raise InvalidInput("schedule.seed", "H needs a name to choose its values by")
         return _pattern(self.expression, self.seed or "")
@@ -104,13 +109,13 @@ class Cron(WallClock):
     def value(self) -> str:
         return self.expression
 
-    def options(self) -> Options:
-        return Options(zone=self.zone, dst=self.dst, seed=self.seed)
+    def options(self) -> RuleOptions:
+        return RuleOptions(zone=self.zone, dst=self.dst, seed=self.seed)
 
 
 @lru_cache(maxsize=2048)
-def _pattern(expression: str, seed: str) -> Pattern:
-    return pattern_of(resolve(_fields(expression), seed))
+def _pattern(expression: str, seed: str) -> CronPattern:
+    return parse_pattern(resolve_hash_fields(_fields(expression), seed))
 
 
 def _fields(expression: str) -> str:

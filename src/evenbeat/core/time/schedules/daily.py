@@ -6,10 +6,10 @@ from datetime import datetime, time, timedelta
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.pattern import Pattern, pattern_of
-from evenbeat.core.time.schedules.clockwork.times import check_time, format_time, read_time
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock, take_zone
+from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, parse_pattern
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.times_of_day import check_time, format_time, read_time
+from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 
 FIELD = "schedule.daily"
 
@@ -27,7 +27,7 @@ class Daily(WallClock):
         check_time(self.at, FIELD)
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         rest = list(words)
         at = rest.pop(0) if rest else ""
         zone = take_zone(rest, options)
@@ -36,11 +36,11 @@ class Daily(WallClock):
         return cls(read_time(at, FIELD), zone=zone, dst=options.dst)
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
         return cls(read_time(value, FIELD), zone=options.zone or "UTC", dst=options.dst)
 
-    def pattern(self) -> Pattern:
-        return pattern_of(f"{self.at.second} {self.at.minute} {self.at.hour} * * *")
+    def pattern(self) -> CronPattern:
+        return parse_pattern(f"{self.at.second} {self.at.minute} {self.at.hour} * * *")
 
     def effective_period(self, now: datetime) -> timedelta:
         del now

@@ -7,16 +7,16 @@ from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.durations import (
-    LONGEST,
-    Limits,
+    LONGEST_DURATION,
+    DurationLimits,
     describe_duration,
     format_duration,
     is_unit,
     parse_duration,
 )
-from evenbeat.core.time.schedules.clockwork.instants import EPOCH, as_utc
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
+from evenbeat.core.time.schedules.base.instants import EPOCH, as_utc
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.schedule import Schedule
 
 FIELD = "schedule.every"
 SHORTEST = timedelta(seconds=1)
@@ -35,7 +35,7 @@ class Every(Schedule):
     allows: ClassVar[frozenset[str]] = frozenset({"phase"})
 
     def __post_init__(self) -> None:
-        if not SHORTEST <= self.interval <= LONGEST or self.interval.microseconds:
+        if not SHORTEST <= self.interval <= LONGEST_DURATION or self.interval.microseconds:
             raise InvalidInput(FIELD, "must be whole seconds, from 1 second to 10 years")
         if self.phase is not None:
             # One rhythm is one value: phases that differ by whole intervals are the same.
@@ -50,12 +50,12 @@ class Every(Schedule):
         return is_one_word or (len(words) % 2 == 0 and all(map(is_unit, units)))
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         return cls.from_value(" ".join(words), options)
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
-        return cls(parse_duration(value, FIELD, Limits(shortest=SHORTEST)), options.phase)
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
+        return cls(parse_duration(value, FIELD, DurationLimits(shortest=SHORTEST)), options.phase)
 
     @property
     def is_definite(self) -> bool:
@@ -103,5 +103,5 @@ class Every(Schedule):
     def value(self) -> str:
         return format_duration(self.interval)
 
-    def options(self) -> Options:
-        return Options(phase=self.phase)
+    def options(self) -> RuleOptions:
+        return RuleOptions(phase=self.phase)

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.pattern import Pattern, pattern_of
-from evenbeat.core.time.schedules.clockwork.times import format_minute, read_minute
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock, take_zone
+from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, parse_pattern
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.times_of_day import format_minute, read_minute
+from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 
 FIELD = "schedule.hourly"
 
@@ -30,7 +30,7 @@ class Hourly(WallClock):
                 raise InvalidInput(FIELD, "the minute must be a whole number from 0 to 59")
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         rest = list(words)
         at = rest.pop(0) if rest and rest[0][:1] in ":0123456789" else ":00"
         zone = take_zone(rest, options)
@@ -39,12 +39,12 @@ class Hourly(WallClock):
         return cls(*read_minute(at, FIELD), zone=zone, dst=options.dst)
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
         at = read_minute(value, FIELD) if isinstance(value, str) else (value, 0)
         return cls(*at, zone=options.zone or "UTC", dst=options.dst)
 
-    def pattern(self) -> Pattern:
-        return pattern_of(f"{self.second} {self.minute} * * * *")
+    def pattern(self) -> CronPattern:
+        return parse_pattern(f"{self.second} {self.minute} * * * *")
 
     def effective_period(self, now: datetime) -> timedelta:
         del now

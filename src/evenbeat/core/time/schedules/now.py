@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.schedule import Schedule
 from evenbeat.core.time.schedules.once import Once
 
 FIELD = "schedule.now"
@@ -21,14 +21,14 @@ class Now(Schedule):
     is_recurring: ClassVar[bool] = False
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         del options
         if words:
             raise InvalidInput(FIELD, "stands alone")
         return cls()
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
         del options
         if value is not True:
             raise InvalidInput(FIELD, "must be true")

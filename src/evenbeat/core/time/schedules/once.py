@@ -6,15 +6,11 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.clockwork.instants import (
-    check_instant,
-    format_instant,
-    read_datetime,
-)
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.schedule import Schedule
-from evenbeat.core.time.schedules.clockwork.wall_clock import take_zone
-from evenbeat.core.time.schedules.clockwork.zones import check_zone, instant_of
+from evenbeat.core.time.schedules.base.instants import check_instant, format_instant, read_datetime
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.wall_clock import take_zone
+from evenbeat.core.time.schedules.base.zones import check_zone, wall_to_instant
 
 FIELD = "schedule.once"
 
@@ -33,7 +29,7 @@ class Once(Schedule):
         object.__setattr__(self, "at", check_instant(self.at, FIELD))
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         rest = list(words)
         if not rest:
             raise InvalidInput(FIELD, 'write for example "once 2026-12-01T08:00:00Z"')
@@ -41,10 +37,10 @@ class Once(Schedule):
         zone = take_zone(rest, options) if rest else options.zone
         if rest:
             raise InvalidInput(FIELD, 'write for example "once 2026-12-01T08:00:00Z"')
-        return cls.from_value(at, Options(zone=zone))
+        return cls.from_value(at, RuleOptions(zone=zone))
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
         at = read_datetime(value, FIELD)
         if options.zone is None:
             return cls(at)
@@ -55,7 +51,7 @@ class Once(Schedule):
         # of the table; the instant itself is checked again.
         if not 1999 <= at.year <= 2200:
             raise InvalidInput(FIELD, "must lie between 2000-01-01 and 2200-01-01")
-        return cls(instant_of(at, zone))
+        return cls(wall_to_instant(at, zone))
 
     def _next_after(self, instant: datetime) -> datetime | None:
         return self.at if self.at > instant else None

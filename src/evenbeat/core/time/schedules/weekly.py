@@ -6,10 +6,10 @@ from datetime import datetime, time, timedelta
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.durations import plain_text
-from evenbeat.core.time.schedules.clockwork.options import Options
-from evenbeat.core.time.schedules.clockwork.pattern import Pattern, pattern_of
-from evenbeat.core.time.schedules.clockwork.times import (
+from evenbeat.core.time.durations import check_plain_text
+from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, parse_pattern
+from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.times_of_day import (
     DAYS,
     check_time,
     day_word,
@@ -18,7 +18,7 @@ from evenbeat.core.time.schedules.clockwork.times import (
     read_day,
     read_time,
 )
-from evenbeat.core.time.schedules.clockwork.wall_clock import WallClock, take_zone
+from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 
 FIELD = "schedule.weekly"
 
@@ -43,7 +43,7 @@ class Weekly(WallClock):
         return is_day(words[0])
 
     @classmethod
-    def from_words(cls, words: Sequence[str], options: Options) -> Self:
+    def from_words(cls, words: Sequence[str], options: RuleOptions) -> Self:
         day, at, rest = "".join(words[:1]), "".join(words[1:2]), list(words[2:])
         zone = take_zone(rest, options)
         if not at or rest:
@@ -51,16 +51,16 @@ class Weekly(WallClock):
         return cls(read_day(day, FIELD), read_time(at, FIELD), zone=zone, dst=options.dst)
 
     @classmethod
-    def from_value(cls, value: Any, options: Options) -> Self:
-        words = plain_text(value, FIELD).split()
+    def from_value(cls, value: Any, options: RuleOptions) -> Self:
+        words = check_plain_text(value, FIELD).split()
         if len(words) != 2:
             raise InvalidInput(FIELD, 'write for example "sun 02:00"')
         day, at = read_day(words[0], FIELD), read_time(words[1], FIELD)
         return cls(day, at, zone=options.zone or "UTC", dst=options.dst)
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> CronPattern:
         at = self.at
-        return pattern_of(f"{at.second} {at.minute} {at.hour} * * {self.day.upper()}")
+        return parse_pattern(f"{at.second} {at.minute} {at.hour} * * {self.day.upper()}")
 
     def effective_period(self, now: datetime) -> timedelta:
         del now

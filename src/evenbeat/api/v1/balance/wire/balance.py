@@ -6,10 +6,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.wire.texts import Name
-from evenbeat.control.balance.balance import Applied, Preview, View
-from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, SLOT_S, Hour
-from evenbeat.core.balance.record import KeptPlan, PlanState, PlanSummary, ScorePoint
+from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.control.balance.balance import BalanceView, RebalancePreview, RebalanceResult
+from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, SLOT_S, HourLoad
+from evenbeat.core.balance.plan_records import PlanState, PlanSummary, ScorePoint, StoredPlan
 from evenbeat.core.errors import InvalidInput
 
 MOST_MOVES = 1_000_000
@@ -27,7 +27,7 @@ class HourOut(BaseModel):
     runs: int
 
     @classmethod
-    def from_core(cls, hour: Hour) -> Self:
+    def from_core(cls, hour: HourLoad) -> Self:
         return cls(
             hour=hour.hour, starts_at=hour.starts_at, job_count=hour.job_count, runs=hour.runs
         )
@@ -51,7 +51,7 @@ class DistributionOut(BaseModel):
     suggestion: str
 
     @classmethod
-    def from_core(cls, view: View) -> Self:
+    def from_core(cls, view: BalanceView) -> Self:
         found = view.distribution
         return cls(
             group=view.group,
@@ -146,7 +146,7 @@ class RebalancePreviewOut(BaseModel):
     projected_distribution: list[HourOut]
 
     @classmethod
-    def from_core(cls, preview: Preview) -> Self:
+    def from_core(cls, preview: RebalancePreview) -> Self:
         summary = preview.plan.summary
         return cls(
             plan_id=summary.id,
@@ -188,7 +188,7 @@ class RebalanceOut(BaseModel):
     new_distribution_score: float
 
     @classmethod
-    def from_core(cls, applied: Applied) -> Self:
+    def from_core(cls, applied: RebalanceResult) -> Self:
         summary = applied.plan.summary
         return cls(
             plan_id=summary.id,
@@ -261,7 +261,7 @@ class WholePlanOut(BaseModel):
     skipped: list[SkippedOut]
 
     @classmethod
-    def from_core(cls, kept: KeptPlan, now: datetime) -> Self:
+    def from_core(cls, kept: StoredPlan, now: datetime) -> Self:
         return cls(
             plan=PlanOut.from_core(kept.summary, now),
             moves=moved_of(kept),
@@ -298,7 +298,7 @@ class ScoresOut(BaseModel):
     scores: list[ScoreOut]
 
 
-def moved_of(kept: KeptPlan) -> list[MovedOut]:
+def moved_of(kept: StoredPlan) -> list[MovedOut]:
     return [
         MovedOut(
             job_id=kept.uids[move.job],
@@ -310,7 +310,7 @@ def moved_of(kept: KeptPlan) -> list[MovedOut]:
     ]
 
 
-def skipped_of(kept: KeptPlan) -> list[SkippedOut]:
+def skipped_of(kept: StoredPlan) -> list[SkippedOut]:
     return [
         SkippedOut(job_id=kept.uids[each.job], reason=str(each.reason)) for each in kept.skipped
     ]

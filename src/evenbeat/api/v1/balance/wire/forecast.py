@@ -6,9 +6,9 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.jobs.wire.job_in import TEXT_OR_OBJECT, TEXT_OR_SECONDS
-from evenbeat.api.v1.wire.texts import Name
-from evenbeat.control.balance.balance import EXPECTED, Added, Forecast
-from evenbeat.core.balance.model import MINUTE_S, SLOT_S, Outlook
+from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.control.balance.balance import EXPECTED, Forecast, HypotheticalJobs
+from evenbeat.core.balance.model import MINUTE_S, SLOT_S, SlotForecast
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.time.durations import parse_duration
 from evenbeat.core.time.timetable import Timetable
@@ -19,7 +19,7 @@ MOST_KINDS_OF_JOBS = 100
 DIGITS = 3
 
 
-class AddedIn(BaseModel):
+class HypotheticalJobsIn(BaseModel):
     """Jobs that are not there yet: so many of one schedule, each run so long."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -31,12 +31,12 @@ class AddedIn(BaseModel):
         None, description="of one run, as in 20s; a second where nothing is said"
     )
 
-    def to_core(self) -> Added:
+    def to_core(self) -> HypotheticalJobs:
         timetable = Timetable.from_object({"schedule": self.schedule, "window": self.window})
         if self.expected_duration is None:
-            return Added(timetable, self.count)
+            return HypotheticalJobs(timetable, self.count)
         expected = parse_duration(self.expected_duration, "expected_duration", EXPECTED)
-        return Added(timetable, self.count, expected)
+        return HypotheticalJobs(timetable, self.count, expected)
 
 
 class ForecastIn(BaseModel):
@@ -55,14 +55,14 @@ class ForecastIn(BaseModel):
         },
     )
 
-    jobs: Annotated[list[AddedIn], Field(max_length=MOST_KINDS_OF_JOBS)] = Field(
-        default_factory=list[AddedIn]
+    jobs: Annotated[list[HypotheticalJobsIn], Field(max_length=MOST_KINDS_OF_JOBS)] = Field(
+        default_factory=list[HypotheticalJobsIn]
     )
     workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | None = None
     group: Name | None = None
 
-    def to_core(self) -> list[Added]:
-        added: list[Added] = []
+    def to_core(self) -> list[HypotheticalJobs]:
+        added: list[HypotheticalJobs] = []
         for i, each in enumerate(self.jobs):
             try:
                 added.append(each.to_core())
@@ -86,7 +86,7 @@ class SlotOut(BaseModel):
     waiting_seconds: float
 
     @classmethod
-    def from_core(cls, outlook: Outlook) -> Self:
+    def from_core(cls, outlook: SlotForecast) -> Self:
         return cls(
             starts_at=outlook.starts_at,
             runs=outlook.runs,

@@ -6,15 +6,15 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.jobs.wire.job_out import defined
+from evenbeat.api.v1.jobs.wire.job_out import definition_fields
 from evenbeat.api.v1.jobs.wire.listing import known_states
-from evenbeat.api.v1.wire.texts import Name, Storable
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, Refused, Tally
+from evenbeat.api.v1.wire.text_types import Name, Storable
+from evenbeat.control.jobs.actions import MOST_AT_ONCE, ActionResult, RefusedJob
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
-from evenbeat.store.jobs.actions import Version
-from evenbeat.store.jobs.jobs import Unreadable
+from evenbeat.store.jobs.actions import JobVersion
+from evenbeat.store.jobs.jobs import UnreadableDefinition
 
 Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
 Switch = Annotated[bool, Field(strict=True)]
@@ -66,7 +66,7 @@ class FilterIn(BaseModel):
         )
 
 
-class BulkIn(BaseModel):
+class JobActionIn(BaseModel):
     """One action for many jobs."""
 
     model_config = ConfigDict(
@@ -84,7 +84,7 @@ class BulkIn(BaseModel):
     skip_refused: Switch = Field(False, description="do it to those that allow it")
 
 
-class RefusedOut(BaseModel):
+class RefusedJobOut(BaseModel):
     """A job whose state does not allow the action."""
 
     id: UUID
@@ -92,11 +92,11 @@ class RefusedOut(BaseModel):
     error: str
 
     @classmethod
-    def from_core(cls, refused: Refused) -> Self:
+    def from_core(cls, refused: RefusedJob) -> Self:
         return cls(id=refused.uid, name=refused.name, error=str(refused.error))
 
 
-class BulkOut(BaseModel):
+class JobActionOut(BaseModel):
     """What was done, or would be."""
 
     action: Action
@@ -104,17 +104,17 @@ class BulkOut(BaseModel):
     changed: int
     ids: list[UUID]
     refused: int
-    refusals: list[RefusedOut]
+    refusals: list[RefusedJobOut]
 
     @classmethod
-    def from_core(cls, tally: Tally) -> Self:
+    def from_core(cls, tally: ActionResult) -> Self:
         return cls(
             action=tally.action,
             dry_run=tally.is_dry_run,
             changed=len(tally.changed),
             ids=list(tally.changed),
             refused=len(tally.refused),
-            refusals=[RefusedOut.from_core(each) for each in tally.refused[:MOST_REFUSED]],
+            refusals=[RefusedJobOut.from_core(each) for each in tally.refused[:MOST_REFUSED]],
         )
 
 
@@ -136,14 +136,14 @@ class VersionOut(BaseModel):
     error: str | None
 
     @classmethod
-    def from_core(cls, version: Version, now: datetime) -> Self:
+    def from_core(cls, version: JobVersion, now: datetime) -> Self:
         known = version.definition
-        is_readable = not isinstance(known, Unreadable)
+        is_readable = not isinstance(known, UnreadableDefinition)
         return cls(
             version=version.number,
             replaced_at=version.replaced_at,
             replaced_by=version.replaced_by,
-            definition=defined(known, now) if is_readable else None,
+            definition=definition_fields(known, now) if is_readable else None,
             error=None if is_readable else known.error,
         )
 
@@ -154,7 +154,7 @@ class VersionsOut(BaseModel):
     versions: list[VersionOut]
 
     @classmethod
-    def from_core(cls, versions: list[Version], now: datetime) -> Self:
+    def from_core(cls, versions: list[JobVersion], now: datetime) -> Self:
         return cls(versions=[VersionOut.from_core(each, now) for each in versions])
 
 

@@ -6,11 +6,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.wire.texts import Storable
-from evenbeat.control.jobs.groups import GroupList, Members
+from evenbeat.api.v1.wire.text_types import Storable
+from evenbeat.control.jobs.groups import GroupMembers, GroupPage
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.groups import MOST_RUNNING, Group, Rate
-from evenbeat.store.jobs.groups import Member, Occupied
+from evenbeat.store.jobs.groups import GroupMember, GroupUsage
 
 
 class GroupIn(BaseModel):
@@ -55,7 +55,7 @@ class GroupOut(BaseModel):
     changed_at: datetime
 
     @classmethod
-    def from_core(cls, occupied: Occupied) -> Self:
+    def from_core(cls, occupied: GroupUsage) -> Self:
         group = occupied.group
         return cls(
             key=group.key,
@@ -81,7 +81,7 @@ class GroupsOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, page: GroupList, *, limit: int, offset: int) -> Self:
+    def from_core(cls, page: GroupPage, *, limit: int, offset: int) -> Self:
         groups = [GroupOut.from_core(each) for each in page.groups]
         return cls(groups=groups, total=page.total, limit=limit, offset=offset)
 
@@ -95,7 +95,7 @@ class HolderOut(BaseModel):
     node: str | None
 
     @classmethod
-    def from_core(cls, member: Member) -> Self:
+    def from_core(cls, member: GroupMember) -> Self:
         return cls(job_id=member.uid, name=member.name, since=member.since, node=member.node)
 
 
@@ -107,7 +107,7 @@ class WaitingOut(BaseModel):
     since: datetime
 
     @classmethod
-    def from_core(cls, member: Member) -> Self:
+    def from_core(cls, member: GroupMember) -> Self:
         return cls(job_id=member.uid, name=member.name, since=member.since)
 
 
@@ -121,7 +121,7 @@ class MembersOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, members: Members, *, limit: int, offset: int) -> Self:
+    def from_core(cls, members: GroupMembers, *, limit: int, offset: int) -> Self:
         return cls(
             group=GroupOut.from_core(members.occupied),
             holders=[HolderOut.from_core(each) for each in members.holders],

@@ -10,17 +10,17 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from evenbeat.api.v1.jobs.wire import interval_words, registry_words
+from evenbeat.api.v1.jobs.wire import interval_scheduler_words, job_registry_words
 from evenbeat.api.v1.wire import examples
-from evenbeat.api.v1.wire.texts import Name, Storable
+from evenbeat.api.v1.wire.text_types import Name, Storable
 from evenbeat.control.jobs.checks import HIGHEST_PRIORITY
-from evenbeat.control.jobs.validation import MOST_AT_ONCE, Entry
+from evenbeat.control.jobs.validation import MOST_AT_ONCE, NewJobEntry
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.backoff import Backoff, Exponential, RetryRule
 from evenbeat.core.jobs.groups import LARGEST_JOB_LIMIT, MOST_RUNNING, Group, Rate
 from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Policy
 from evenbeat.core.jobs.payload import check_json
-from evenbeat.core.time.durations import LONGEST, Limits, parse_duration
+from evenbeat.core.time.durations import LONGEST_DURATION, DurationLimits, parse_duration
 from evenbeat.core.time.timetable import MAX_RUNS, Timetable
 
 CRAWL = "crawl"
@@ -29,8 +29,8 @@ CRAWL_WORDS = ("url", "source_id", "source_name", "metadata")
 DEFAULT_ATTEMPTS = 4
 MOST_ATTEMPTS = 100
 MOST_LABELS = 50
-TIMEOUT = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
-DEADLINE = Limits(shortest=timedelta(seconds=1), longest=LONGEST)
+TIMEOUT = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
+DEADLINE = DurationLimits(shortest=timedelta(seconds=1), longest=LONGEST_DURATION)
 DAY = 86_400
 
 TIMING = ("starts_at", "ends_at", "max_runs", "window", "within", "prefers", "balance")
@@ -129,7 +129,7 @@ class JobIn(BaseModel):
 
     def to_core(self) -> Definition:
         kind = self._kind()
-        words = self._given(*interval_words.WORDS)
+        words = self._given(*interval_scheduler_words.WORDS)
         return Definition(
             kind=kind,
             payload=self._payload(kind),
@@ -172,16 +172,16 @@ class JobIn(BaseModel):
         return {} if self.payload is None else self.payload
 
     def _timetable(self, words: dict[str, Any]) -> Timetable:
-        self._one_of("schedule", *interval_words.WORDS)
+        self._one_of("schedule", *interval_scheduler_words.WORDS)
         written = {
-            "schedule": interval_words.schedule_of(words)
+            "schedule": interval_scheduler_words.schedule_of(words)
             if self.schedule is None
-            else registry_words.read_schedule(self.schedule)
+            else job_registry_words.read_schedule(self.schedule)
         } | self._given(*TIMING)
         try:
             return Timetable.from_object(written)
         except InvalidInput as error:
-            raise in_their_words(error, words) from None
+            raise in_compat_words(error, words) from None
 
     def _policy(self) -> Policy:
         return Policy(
@@ -256,8 +256,8 @@ class BatchIn(BaseModel):
 
     jobs: Annotated[list[JobIn], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
-    def to_core(self) -> list[Entry]:
-        made: list[Entry] = []
+    def to_core(self) -> list[NewJobEntry]:
+        made: list[NewJobEntry] = []
         for place, job in enumerate(self.jobs):
             try:
                 made.append((job.to_core(), job.dedupe_key))
@@ -272,7 +272,7 @@ class BatchIn(BaseModel):
 FAMILIES = (
     ("kind", "type"),
     ("payload", *CRAWL_WORDS),
-    ("schedule", *interval_words.WORDS),
+    ("schedule", *interval_scheduler_words.WORDS),
     ("max_attempts", "max_retries"),
     ("backoff", "retry_backoff_seconds"),
     *(
@@ -315,7 +315,7 @@ def check_url(url: str | None) -> None:
         raise InvalidInput("url", "must be an address such as https://example.com/")
 
 
-def in_their_words(error: InvalidInput, words: dict[str, Any]) -> InvalidInput:
+def in_compat_words(error: InvalidInput, words: dict[str, Any]) -> InvalidInput:
     """The schedule was written as schedule_time: that is the field to mend."""
     first = error.errors[0]
     if "schedule_time" in words and first.field.startswith("schedule"):

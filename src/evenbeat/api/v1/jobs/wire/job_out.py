@@ -6,18 +6,18 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from evenbeat.api.v1.jobs.wire import interval_words
+from evenbeat.api.v1.jobs.wire import interval_scheduler_words
 from evenbeat.api.v1.jobs.wire.job_in import CRAWL
 from evenbeat.control.jobs.adding import Batch
 from evenbeat.core.jobs import actions
 from evenbeat.core.jobs.backoff import Backoff, Exponential, Fixed, Linear
 from evenbeat.core.jobs.model import Definition, Job, Pulse, State
-from evenbeat.core.ops.statistics import Condition, Health
+from evenbeat.core.ops.statistics import Health, HealthCondition
 from evenbeat.core.time.durations import describe_duration
 
 BEATS_SHOWN = 5
 # Their clients know seven states and disabled; a job that waits for its group is waiting.
-THEIR_STATUS = {State.BLOCKED: State.SCHEDULED}
+COMPAT_STATUS = {State.BLOCKED: State.SCHEDULED}
 
 
 class LeaseOut(BaseModel):
@@ -101,13 +101,13 @@ class JobOut(BaseModel):
 
     @classmethod
     def from_core(cls, job: Job, now: datetime) -> Self:
-        return cls(**facts(job, now))
+        return cls(**job_fields(job, now))
 
 
 class HealthOut(BaseModel):
     """Whether somebody should look after the job."""
 
-    condition: Condition
+    condition: HealthCondition
     reasons: list[str]
 
 
@@ -120,7 +120,7 @@ class JobDetailOut(JobOut):
     @classmethod
     def of(cls, job: Job, health: Health, now: datetime) -> Self:
         return cls(
-            **facts(job, now),
+            **job_fields(job, now),
             next=list(next_beats(job, now)),
             health=HealthOut(condition=health.condition, reasons=list(health.reasons)),
         )
@@ -161,30 +161,30 @@ def next_beats(job: Job, now: datetime, count: int = BEATS_SHOWN) -> tuple[datet
     return (cursor, *following)
 
 
-def facts(job: Job, now: datetime) -> dict[str, Any]:
+def job_fields(job: Job, now: datetime) -> dict[str, Any]:
     definition = job.definition
     return {
         "id": job.uid,
         "version": job.version,
         "created_at": job.created_at,
         "updated_at": job.updated_at,
-        **defined(definition, now),
-        **pulsed(job),
-        **their_schedule(job),
+        **definition_fields(definition, now),
+        **pulse_fields(job),
+        **compat_schedule(job),
     }
 
 
-def defined(definition: Definition, now: datetime) -> dict[str, Any]:
+def definition_fields(definition: Definition, now: datetime) -> dict[str, Any]:
     """What a person wrote."""
     return {
-        **written(definition),
-        **timed(definition, now),
-        **tried(definition),
-        **crawled(definition),
+        **text_fields(definition),
+        **timing_fields(definition, now),
+        **retry_fields(definition),
+        **crawl_fields(definition),
     }
 
 
-def written(definition: Definition) -> dict[str, Any]:
+def text_fields(definition: Definition) -> dict[str, Any]:
     group, labels = definition.group, definition.labels
     return {
         "name": definition.name,
@@ -200,7 +200,7 @@ def written(definition: Definition) -> dict[str, Any]:
     }
 
 
-def timed(definition: Definition, now: datetime) -> dict[str, Any]:
+def timing_fields(definition: Definition, now: datetime) -> dict[str, Any]:
     timetable = definition.timetable
     period = timetable.effective_period(now)
     return {
@@ -218,7 +218,7 @@ def timed(definition: Definition, now: datetime) -> dict[str, Any]:
     }
 
 
-def tried(definition: Definition) -> dict[str, Any]:
+def retry_fields(definition: Definition) -> dict[str, Any]:
     policy = definition.policy
     deadline = policy.start_deadline
     return {
@@ -246,7 +246,7 @@ def first_wait(backoff: Backoff) -> int | float:
     return int(seconds) if seconds.is_integer() else seconds
 
 
-def crawled(definition: Definition) -> dict[str, Any]:
+def crawl_fields(definition: Definition) -> dict[str, Any]:
     payload: dict[str, Any] = definition.payload if definition.kind == CRAWL else {}
     return {
         "url": payload.get("url"),
@@ -256,14 +256,14 @@ def crawled(definition: Definition) -> dict[str, Any]:
     }
 
 
-def pulsed(job: Job) -> dict[str, Any]:
+def pulse_fields(job: Job) -> dict[str, Any]:
     pulse, state = job.pulse, job.pulse.state
     # Run or retried by hand, it begins anew: how it ended before is history.
     is_asked_for = pulse.manual_at is not None and not pulse.manual_attempt
     is_anew = state is State.RUNNING or is_asked_for
     return {
         "state": state,
-        "status": their_status(job),
+        "status": compat_status(job),
         "next_run_at": pulse.due_at,
         "next_beat_at": pulse.next_beat_at,
         "next_retry_at": next_retry(pulse),
@@ -280,11 +280,11 @@ def pulsed(job: Job) -> dict[str, Any]:
         "started_at": pulse.last_started_at,
         "completed_at": None if is_anew else pulse.last_finished_at,
         "error_message": None if is_anew else pulse.last_error,
-        "allowed_actions": list(actions.allowed(pulse)),
+        "allowed_actions": list(actions.find_allowed_actions(pulse)),
     }
 
 
-def their_status(job: Job) -> State:
+def compat_status(job: Job) -> State:
     """Of a job that waits to be run by hand they say pending, recurring or not.
 
     One whose run is being cancelled is cancelled to them.
@@ -295,7 +295,7 @@ def their_status(job: Job) -> State:
     is_waiting = pulse.state in (State.SCHEDULED, State.BLOCKED, State.PENDING)
     if is_waiting and (pulse.manual_at is not None or (is_one_off(job) and not pulse.retry_at)):
         return State.PENDING
-    return THEIR_STATUS.get(pulse.state, pulse.state)
+    return COMPAT_STATUS.get(pulse.state, pulse.state)
 
 
 def is_cancelled(pulse: Pulse) -> bool:
@@ -322,8 +322,8 @@ def next_retry(pulse: Pulse) -> datetime | None:
     return pulse.manual_at if pulse.manual_attempt else pulse.retry_at
 
 
-def their_schedule(job: Job) -> dict[str, Any]:
-    words = interval_words.words_of(job.definition)
+def compat_schedule(job: Job) -> dict[str, Any]:
+    words = interval_scheduler_words.words_of(job.definition)
     if job.pulse.state is State.DISABLED:
         words["schedule_enabled"] = False
-    return {**words, "warnings": [*interval_words.warnings_of(words), *job.warnings]}
+    return {**words, "warnings": [*interval_scheduler_words.warnings_of(words), *job.warnings]}

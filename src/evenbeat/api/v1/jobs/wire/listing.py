@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.jobs.wire.job_out import JobOut
-from evenbeat.api.v1.wire.texts import Storable
+from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.jobs.listing import JobPage
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.model import State
 
-Sort = Literal[
+SortField = Literal[
     "created_at",
     "updated_at",
     "status",
@@ -50,7 +50,7 @@ class ListIn(BaseModel):
     label: Annotated[Storable, Field(max_length=201)] | None = Field(None, examples=["team=search"])
     kind: Text | None = None
     group: Text | None = None
-    sort_by: Sort = "created_at"
+    sort_by: SortField = "created_at"
     sort_order: Literal["asc", "desc"] = "desc"
     limit: Annotated[int, Field(ge=1, le=250)] = 50
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0

@@ -7,12 +7,12 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from evenbeat.api.v1.jobs.wire import interval_words
+from evenbeat.api.v1.jobs.wire import interval_scheduler_words
 from evenbeat.api.v1.jobs.wire.job_in import JobIn
 from evenbeat.api.v1.jobs.wire.job_out import JobOut
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.model import Definition, Job
-from evenbeat.core.jobs.payload import is_same
+from evenbeat.core.jobs.payload import is_same_json
 
 WRITABLE = frozenset(JobIn.model_fields)
 UNREMOVABLE = "cannot be removed; pause or disable the job, or give another schedule"
@@ -24,7 +24,7 @@ def changes_of(body: dict[str, Any], current: JobOut) -> dict[str, Any]:
     changes = {
         name: value
         for name, value in body.items()
-        if name not in shown or not is_same(shown[name], value)
+        if name not in shown or not is_same_json(shown[name], value)
     }
     faults = [
         FieldError(name, "is read-only" if name in shown else "is no field of a job")
@@ -62,7 +62,7 @@ def changed(job: Job, changes: dict[str, Any], now: datetime) -> Definition:
     current["schedule_enabled"] = words.get("schedule_enabled")
     try:
         made = JobIn.changed(current, changes).to_core()
-        is_same_schedule = changes.keys().isdisjoint({"schedule", *interval_words.WORDS})
+        is_same_schedule = changes.keys().isdisjoint({"schedule", *interval_scheduler_words.WORDS})
         return replace(made, wording=words) if is_same_schedule else made
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.jobs.wire import registry_words
+from evenbeat.api.v1.jobs.wire import job_registry_words
 from evenbeat.api.v1.jobs.wire.job_in import INSTANT, TEXT_OR_OBJECT, TEXT_OR_SECONDS
-from evenbeat.api.v1.wire.texts import Name
-from evenbeat.core.time.preview import Preview
+from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.time.preview import SchedulePreview
 from evenbeat.core.time.timetable import MAX_RUNS, Timetable
 
 
@@ -33,7 +33,7 @@ class ScheduleIn(BaseModel):
 
     def to_core(self) -> Timetable:
         written = self.model_dump(exclude={"name", "count"})
-        written["schedule"] = registry_words.read_schedule(self.schedule)
+        written["schedule"] = job_registry_words.read_schedule(self.schedule)
         timetable = Timetable.from_object(written)
         return timetable if self.name is None else timetable.seeded(self.name)
 
@@ -50,7 +50,7 @@ class PreviewOut(BaseModel):
     remark: str | None
 
     @classmethod
-    def from_core(cls, shown: Preview) -> Self:
+    def from_core(cls, shown: SchedulePreview) -> Self:
         period = shown.effective_period
         return cls(
             kind=shown.kind,

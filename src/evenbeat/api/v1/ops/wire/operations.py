@@ -6,10 +6,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.wire.texts import Storable
+from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.ops.audit import AuditPage
 from evenbeat.control.ops.maintenance import LONGEST_REASON
-from evenbeat.core.ops.audit import Entry
+from evenbeat.core.ops.audit import AuditEntry
 from evenbeat.store.ops.maintenance import Maintenance
 from evenbeat.store.ops.nodes import StoredNode
 
@@ -54,7 +54,7 @@ class NodesOut(BaseModel):
         return cls(nodes=[NodeOut.from_core(node) for node in nodes])
 
 
-class EntryOut(BaseModel):
+class AuditEntryOut(BaseModel):
     """Who did what; of before and after, only what differs."""
 
     id: int
@@ -68,7 +68,7 @@ class EntryOut(BaseModel):
     after: dict[str, Any]
 
     @classmethod
-    def from_core(cls, entry: Entry) -> Self:
+    def from_core(cls, entry: AuditEntry) -> Self:
         return cls(
             id=entry.id,
             at=entry.at,
@@ -85,13 +85,13 @@ class EntryOut(BaseModel):
 class AuditOut(BaseModel):
     """A page of the audit, newest first."""
 
-    entries: list[EntryOut]
+    entries: list[AuditEntryOut]
     next_cursor: str | None
 
     @classmethod
     def from_core(cls, page: AuditPage) -> Self:
         return cls(
-            entries=[EntryOut.from_core(entry) for entry in page.entries],
+            entries=[AuditEntryOut.from_core(entry) for entry in page.entries],
             next_cursor=None if page.older_than is None else str(page.older_than),
         )
 

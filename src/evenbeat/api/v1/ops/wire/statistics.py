@@ -5,9 +5,16 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evenbeat.api.v1.wire.texts import Name
+from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.core.jobs.model import State
-from evenbeat.core.ops.statistics import Activity, Day, Overview, RunCounts, Scope, Statistics
+from evenbeat.core.ops.statistics import (
+    Activity,
+    DayStatistics,
+    JobStatistics,
+    Overview,
+    RunCounts,
+    StatisticsScope,
+)
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -37,7 +44,7 @@ class JobStatsOut(BaseModel):
     dead_letters: DeadLetterCountsOut
 
     @classmethod
-    def from_core(cls, counted: Statistics) -> Self:
+    def from_core(cls, counted: JobStatistics) -> Self:
         taken = counted.durations
         return cls(
             total_executions=counted.total,
@@ -115,7 +122,7 @@ class DayOut(RunCountsOut):
     retried: int
 
     @classmethod
-    def of(cls, day: Day) -> Self:
+    def of(cls, day: DayStatistics) -> Self:
         runs = RunCountsOut.from_core(day.runs).model_dump()
         return cls(day=day.day, retried=day.retried, **runs)
 
@@ -126,7 +133,7 @@ class TrendOut(BaseModel):
     days: list[DayOut]
 
     @classmethod
-    def from_core(cls, days: list[Day]) -> Self:
+    def from_core(cls, days: list[DayStatistics]) -> Self:
         return cls(days=[DayOut.of(day) for day in days])
 
 
@@ -138,8 +145,8 @@ class ScopeIn(BaseModel):
     kind: Name | None = None
     group: Name | None = None
 
-    def to_core(self) -> Scope:
-        return Scope(kind=self.kind, group=self.group)
+    def to_core(self) -> StatisticsScope:
+        return StatisticsScope(kind=self.kind, group=self.group)
 
 
 class TrendIn(ScopeIn):

@@ -8,9 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.jobs.wire.actions import MOST_REFUSED, Switch
 from evenbeat.api.v1.runs.wire.execution import ExecutionOut
-from evenbeat.api.v1.wire.texts import Name, Storable
+from evenbeat.api.v1.wire.text_types import Name, Storable
 from evenbeat.control.jobs.actions import MOST_AT_ONCE
-from evenbeat.control.runs.dead_letters import AS_IT_WAS, GroupPage, LetterPage, LetterTally
+from evenbeat.control.runs.dead_letters import (
+    ORIGINAL_PAYLOAD,
+    LetterActionResult,
+    LetterGroupPage,
+    LetterPage,
+)
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import ErrorClass, Run
@@ -33,7 +38,7 @@ NoteText = Annotated[
 Owner = Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER, examples=["ops"])]
 
 
-class ChoiceIn(BaseModel):
+class LetterMatchIn(BaseModel):
     """Which letters are meant; what is left out does not matter."""
 
     model_config = ConfigDict(extra="forbid")
@@ -58,7 +63,7 @@ class ChoiceIn(BaseModel):
         )
 
 
-class LettersIn(ChoiceIn):
+class LettersIn(LetterMatchIn):
     """Which letters, and which page of them."""
 
     state: LetterState | None = None
@@ -69,7 +74,7 @@ class LettersIn(ChoiceIn):
         return self.chosen(None, None if self.state is None else [self.state])
 
 
-class LetterFilterIn(ChoiceIn):
+class LetterFilterIn(LetterMatchIn):
     """Which letters are meant; at least one thing must be said."""
 
     ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
@@ -102,7 +107,7 @@ class RequeueIn(RemarkIn):
     payload: Any = Field(None, description="instead of the letter's; left out: as it was")
 
     def wanted(self) -> Any:
-        return self.payload if "payload" in self.model_fields_set else AS_IT_WAS
+        return self.payload if "payload" in self.model_fields_set else ORIGINAL_PAYLOAD
 
 
 class LetterActionIn(RemarkIn):
@@ -148,7 +153,7 @@ class LetterOut(BaseModel):
 
     @classmethod
     def from_core(cls, letter: DeadLetter) -> Self:
-        return cls(**facts(letter))
+        return cls(**letter_fields(letter))
 
 
 class LetterDetailOut(LetterOut):
@@ -158,7 +163,9 @@ class LetterDetailOut(LetterOut):
 
     @classmethod
     def of(cls, letter: DeadLetter, runs: list[Run]) -> Self:
-        return cls(**facts(letter), executions=[ExecutionOut.from_core(run) for run in runs])
+        return cls(
+            **letter_fields(letter), executions=[ExecutionOut.from_core(run) for run in runs]
+        )
 
 
 class LettersOut(BaseModel):
@@ -210,7 +217,7 @@ class LetterGroupsOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, page: GroupPage, *, limit: int, offset: int) -> Self:
+    def from_core(cls, page: LetterGroupPage, *, limit: int, offset: int) -> Self:
         groups = [LetterGroupOut.from_core(group) for group in page.groups]
         return cls(groups=groups, total=page.total, limit=limit, offset=offset)
 
@@ -233,7 +240,7 @@ class LetterActionOut(BaseModel):
     refusals: list[RefusedLetterOut]
 
     @classmethod
-    def from_core(cls, tally: LetterTally) -> Self:
+    def from_core(cls, tally: LetterActionResult) -> Self:
         return cls(
             action=tally.action,
             dry_run=tally.is_dry_run,
@@ -247,7 +254,7 @@ class LetterActionOut(BaseModel):
         )
 
 
-def facts(letter: DeadLetter) -> dict[str, Any]:
+def letter_fields(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": run_uid(letter.id),
         "state": letter.state,

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from evenbeat.control.runs.history import Page
+from evenbeat.control.runs.history import RunPage
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import Cause, ErrorClass, Run, RunState
-from evenbeat.core.time.durations import Limits
+from evenbeat.core.time.durations import DurationLimits
 
 # The contract's three retries are four tries.
 DEFAULT_ATTEMPTS = 4
-TIMEOUT = Limits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
+TIMEOUT = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
 
 # Read by core, whose messages say more than "none of these types".
 TEXT_OR_OBJECT = WithJsonSchema({"type": ["string", "object", "null"]})
@@ -87,7 +87,7 @@ class ExecutionsOut(BaseModel):
     offset: int
 
     @classmethod
-    def from_core(cls, page: Page, *, limit: int, offset: int) -> Self:
+    def from_core(cls, page: RunPage, *, limit: int, offset: int) -> Self:
         return cls(
             executions=[ExecutionOut.from_core(run) for run in page.runs],
             total=page.total,

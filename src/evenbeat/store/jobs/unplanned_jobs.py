@@ -1,0 +1,74 @@
+"""Jobs that came by SQL and wait for their beat."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database.pool import Session
+from evenbeat.store.database.statements import load_statements
+from evenbeat.store.jobs import definitions, jobs
+from evenbeat.store.jobs.jobs import DECODE_ERRORS, StoredJob
+
+SQL = load_statements("jobs/unplanned_jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class UnplannedJob:
+    """A job that is owed beats since an instant.
+
+    `owed_at` is a beat of its old timetable that was due and is still to be run; those of
+    `old_timetable` after `passed_from` will not be.
+    """
+
+    job: StoredJob
+    since: datetime
+    owed_at: datetime | None
+    passed_from: datetime | None
+    old_timetable: Timetable | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """What was worked out for it; None: no beat is left."""
+
+    job: StoredJob
+    next_beat_at: datetime | None
+    owed_at: datetime | None
+
+
+async def is_any_unplanned(session: Session) -> bool:
+    return await session.fetch_value(SQL["is_any"])
+
+
+async def lock_unplanned_jobs(session: Session, *, limit: int) -> list[UnplannedJob]:
+    """Lock the first of them until the end of the transaction."""
+    rows = {row["uid"]: row for row in await session.fetch(SQL["lock_unplanned_jobs"], limit=limit)}
+    found = await jobs.find_stored_jobs(session, list(rows)) if rows else []
+    return [
+        UnplannedJob(
+            job,
+            rows[job.uid]["since"],
+            rows[job.uid]["owed_at"],
+            rows[job.uid]["passed_from"],
+            decode_old_timetable(rows[job.uid]["old_timetable"]),
+        )
+        for job in found
+    ]
+
+
+async def write_plans(session: Session, planned: Sequence[PlannedJob]) -> None:
+    await session.execute(
+        SQL["plan"],
+        job_ids=[each.job.id for each in planned],
+        next_beats=[each.next_beat_at for each in planned],
+        owed=[each.owed_at for each in planned],
+    )
+
+
+def decode_old_timetable(text: str | None) -> Timetable | None:
+    """None where this version cannot read it: what it passed over cannot be told then."""
+    try:
+        return None if text is None else definitions.decode_timetable(text.encode())
+    except DECODE_ERRORS:
+        return None
