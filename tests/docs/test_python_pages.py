@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and docs/testing.md work as they stand."""
+"""The examples of docs/reference/ops/python.md and docs/how-to/test-your-jobs.md work as they stand."""
 
 import re
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PAGE = (DOCS / "python.md").read_text()
+PAGE = (DOCS / "reference" / "ops" / "python.md").read_text()
 
 
 def blocks(page: str) -> list[str]:
@@ -40,7 +40,7 @@ def names(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "define": define,
         "timedelta": timedelta,
     }
-    exec(compile("\n".join(blocks(PAGE)), "docs/python.md", "exec"), page)
+    exec(compile("\n".join(blocks(PAGE)), "docs/reference/ops/python.md", "exec"), page)
     return page
 
 
@@ -98,7 +98,7 @@ def view(book):
 
 
 def test_the_page_of_the_kit_is_a_test_suite(postgres: EmbeddedServer, tmp_path: Path) -> None:
-    suite = "\n".join([HEAD, *blocks((DOCS / "testing.md").read_text())])
+    suite = "\n".join([HEAD, *blocks((DOCS / "how-to" / "test-your-jobs.md").read_text())])
     (tmp_path / "test_page.py").write_text(suite)
     for name in ("shop.py", "pytest.ini"):
         (tmp_path / name).write_text((EXAMPLES / "tested_shop" / name).read_text())

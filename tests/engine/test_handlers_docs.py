@@ -1,4 +1,4 @@
-"""The examples of docs/handlers.md do what the page says."""
+"""The examples of docs/reference/runs/handlers.md do what the page says."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from evenbeat.core.model import RunState
 from evenbeat.handlers.http_payload import FIELDS
 from tests.engine.workshop import Workshop
 
-PAGE = (Path(__file__).parents[2] / "docs" / "handlers.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "runs" / "handlers.md").read_text()
 JOBS: list[dict[str, Any]] = [
     json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 ]
@@ -32,7 +32,7 @@ def eb(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Evenbeat:
     monkeypatch.setenv("EVENBEAT_DATABASE_URL", settings.database_url.get_secret_value())
     names: dict[str, Any] = {"index": lambda page: None}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(compile(block, "docs/handlers.md", "exec"), names)
+        exec(compile(block, "docs/reference/runs/handlers.md", "exec"), names)
     return names["eb"]
 
 
