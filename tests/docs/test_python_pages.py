@@ -1,4 +1,4 @@
-"""The examples of docs/reference/ops/python.md and docs/how-to/test-your-jobs.md work as they stand."""
+"""The examples of the pages on Python and on tests of your own jobs work as they stand."""
 
 import re
 from collections.abc import AsyncIterator
@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGE = (DOCS / "reference" / "ops" / "python.md").read_text()
+EMBEDDED = (DOCS / "how-to" / "embed-in-your-program.md").read_text()
 
 
 def blocks(page: str) -> list[str]:
@@ -29,7 +30,7 @@ def blocks(page: str) -> list[str]:
 
 @pytest.fixture
 def names(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the page defines, on the database of the tests."""
+    """What the pages define, on the database of the tests."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     page: dict[str, Any] = {
@@ -40,7 +41,7 @@ def names(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "define": define,
         "timedelta": timedelta,
     }
-    exec(compile("\n".join(blocks(PAGE)), "docs/reference/ops/python.md", "exec"), page)
+    exec(compile("\n".join(blocks(PAGE + EMBEDDED)), "docs", "exec"), page)
     return page
 
 
