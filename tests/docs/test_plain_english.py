@@ -1,4 +1,4 @@
-"""The documentation speaks of what is, names who acts, and can be found: phrases, navigation, links."""
+"""The documentation speaks of what is, names who acts, and can be found."""
 
 import re
 import unicodedata
@@ -85,7 +85,9 @@ def test_every_page_is_in_the_navigation_once() -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     # Names of Python objects are for the builder alone.
     nav = yaml.safe_load(re.sub(r"!!python/name:\S+", '""', text))["nav"]
-    assert sorted(pages_of(nav)) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    assert sorted(pages_of(nav)) == sorted(
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")
+    )
 
 
 def slug_of(heading: str) -> str:

@@ -75,7 +75,9 @@ def test_every_alert_says_how_bad_it_is_and_what_is_the_case_and_what_to_do() ->
     for rule in rules():
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert rule["annotations"]["summary"]
-        assert f"| `{rule['alert']}` |" in DOCUMENT, "docs/reference/ops/monitoring.md says what to do"
+        assert f"| `{rule['alert']}` |" in DOCUMENT, (
+            "docs/reference/ops/monitoring.md says what to do"
+        )
 
 
 def test_the_board_has_panels_that_do_not_lie_on_each_other() -> None:
