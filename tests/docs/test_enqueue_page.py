@@ -1,4 +1,4 @@
-"""The examples of docs/enqueue.md work as they stand."""
+"""The examples of the pages on adding jobs work as they stand."""
 
 import re
 from collections.abc import AsyncIterator
@@ -11,9 +11,12 @@ import pytest
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.control.ops.verify import verify
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool.pool import Database
 
-PAGE = (Path(__file__).parents[2] / "docs" / "enqueue.md").read_text()
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+PAGE = "\n".join(
+    (HOW_TO / name).read_text() for name in ("add-jobs.md", "enqueue-in-a-transaction.md")
+)
 PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
 SQL = "\n".join(re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL))
 
@@ -37,7 +40,7 @@ async def test_the_python_examples_do_what_they_say(
     eb: Evenbeat, database: Database, connection: Any
 ) -> None:
     page: dict[str, Any] = {}
-    exec(compile(PYTHON, "docs/enqueue.md", "exec"), page)
+    exec(compile(PYTHON, "docs/how-to", "exec"), page)
     await page["add_some"](eb)
     await page["welcome"](eb, 7)
     await page["add_many"](eb)

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and docs/testing.md work as they stand."""
+"""The examples of the pages on Python and on tests of your own jobs work as they stand."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,13 +14,14 @@ from evenbeat import Portal, __all__, define
 from evenbeat.config import Settings
 from evenbeat.core.jobs.definition import READERS
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool.pool import Database
 from tests.support.suites import run_suite
 from tests.support.waiting import eventually
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PAGE = (DOCS / "python.md").read_text()
+PAGE = (DOCS / "reference" / "ops" / "python.md").read_text()
+EMBEDDED = (DOCS / "how-to" / "embed-in-your-program.md").read_text()
 
 
 def blocks(page: str) -> list[str]:
@@ -29,7 +30,7 @@ def blocks(page: str) -> list[str]:
 
 @pytest.fixture
 def names(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the page defines, on the database of the tests."""
+    """What the pages define, on the database of the tests."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     page: dict[str, Any] = {
@@ -40,7 +41,7 @@ def names(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "define": define,
         "timedelta": timedelta,
     }
-    exec(compile("\n".join(blocks(PAGE)), "docs/python.md", "exec"), page)
+    exec(compile("\n".join(blocks(PAGE + EMBEDDED)), "docs", "exec"), page)
     return page
 
 
@@ -98,7 +99,7 @@ def view(book):
 
 
 def test_the_page_of_the_kit_is_a_test_suite(postgres: EmbeddedServer, tmp_path: Path) -> None:
-    suite = "\n".join([HEAD, *blocks((DOCS / "testing.md").read_text())])
+    suite = "\n".join([HEAD, *blocks((DOCS / "how-to" / "test-your-jobs.md").read_text())])
     (tmp_path / "test_page.py").write_text(suite)
     for name in ("shop.py", "pytest.ini"):
         (tmp_path / name).write_text((EXAMPLES / "tested_shop" / name).read_text())

@@ -1,4 +1,4 @@
-"""The examples of docs/sql.md work as they stand, one after the other."""
+"""The examples of docs/how-to/schedule-sql-functions.md work as they stand, one after the other."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import asyncpg
 
 from evenbeat.control.ops.verify import verify
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool.pool import Database
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "schedule-sql-functions.md").read_text()
 STEPS = re.findall(r'```sql title="(\w+)"\n(.*?)```', PAGE, re.DOTALL)
 
 

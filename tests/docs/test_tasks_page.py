@@ -1,4 +1,4 @@
-"""The examples of docs/tasks.md work as they stand."""
+"""The examples of docs/reference/ops/tasks.md work as they stand."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from evenbeat.core.jobs.model import State
 from tests.support.processes import Process
 from tests.support.shell import typed
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "ops" / "tasks.md").read_text()
 CREATE, CALLS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 [ANSWER] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 

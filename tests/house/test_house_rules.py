@@ -32,11 +32,11 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    documented = (ROOT / "docs" / "settings.md").read_text()
+    documented = (ROOT / "docs" / "reference" / "ops" / "settings.md").read_text()
     for name, field in Settings.model_fields.items():
         variable, default = f"EVENBEAT_{name.upper()}", format_value(field.default)
         row = f"| `{name}` | `{variable}` | {default} | {field.description} |"
-        assert row in documented, f"docs/settings.md lacks: {row}"
+        assert row in documented, f"docs/reference/ops/settings.md lacks: {row}"
 
 
 def test_the_lock_has_hashes_and_names_no_index() -> None:

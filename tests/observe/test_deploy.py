@@ -18,7 +18,7 @@ from tests.observe.test_gauges import BALANCE, FIGURES, LAG
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "evenbeat.rules.yml"
 BOARD = ROOT / "deploy" / "grafana" / "evenbeat.json"
-DOCUMENT = (ROOT / "docs" / "monitoring.md").read_text()
+DOCUMENT = (ROOT / "docs" / "reference" / "ops" / "monitoring.md").read_text()
 NAME = re.compile(r"\b(?:evenbeat|process|scheduler)_\w+")
 OUTCOMES = {"completed", "failed", "timeout", "lost", "cancelled", "handed_back", "snoozed"}
 OUTCOMES.add("skipped")
@@ -75,7 +75,9 @@ def test_every_alert_says_how_bad_it_is_and_what_is_the_case_and_what_to_do() ->
     for rule in rules():
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert rule["annotations"]["summary"]
-        assert f"| `{rule['alert']}` |" in DOCUMENT, "docs/monitoring.md says what to do"
+        assert f"| `{rule['alert']}` |" in DOCUMENT, (
+            "docs/reference/ops/monitoring.md says what to do"
+        )
 
 
 def test_the_board_has_panels_that_do_not_lie_on_each_other() -> None:

@@ -179,5 +179,5 @@ def test_every_event_is_documented() -> None:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant)
     ]
     assert len(events) > 20
-    documented = (ROOT / "docs" / "monitoring.md").read_text()
+    documented = (ROOT / "docs" / "reference" / "ops" / "monitoring.md").read_text()
     assert [event for event in events if f"| {event} |" not in documented] == []

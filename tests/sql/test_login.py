@@ -29,7 +29,7 @@ WHO = "return to_jsonb(current_user);"
 FACE = "public.trigger_scheduled_job(varchar)"
 TRIGGER = "select public.trigger_scheduled_job('job')"
 # What an administrator does, on a server that has had the role already.
-PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "schedule-sql-functions.md").read_text()
 [RECIPE] = re.findall(r"```\ncreate role evenbeat_sql;\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -110,7 +110,7 @@ async def test_there_functions_are_triggered_by_hand_by_the_engine_s_members_and
         assert (answer["job_success"], answer["result"]) == (True, house.owner)
         [warning] = told
         assert f"runs with the rights of {house.owner}, as on schedule" in warning.message
-        assert "docs/sql.md" in warning.hint
+        assert "docs/how-to/schedule-sql-functions.md" in warning.hint
         await owner.execute(f"grant execute on function {FACE} to {house.tenant}")
     async with house.session(house.tenant) as (tenant, told):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="Only administrators can"):

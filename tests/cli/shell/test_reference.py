@@ -1,4 +1,4 @@
-"""docs/cli.md and the help texts: every command is there, and says what it does."""
+"""docs/reference/ops/cli.md and the help texts: every command is there, and says what it does."""
 
 import inspect
 import shlex
@@ -11,7 +11,7 @@ from evenbeat.cli.shell.reference import BEGIN, END, commands, page
 from tests.cli.conftest import Command
 from tests.control.controlled_jobs import Desk, due, open_desk
 
-DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "ops" / "cli.md"
 COMMANDS = [pytest.param(name, command, id=name) for name, command in commands()]
 # They look at settings or at a text, and at no database.
 WITHOUT_DATABASE = ("evenbeat config", "evenbeat schedule")
@@ -21,9 +21,8 @@ def test_the_page_shows_every_command_as_it_is() -> None:
     _, _, rest = DOCS.read_text().partition(BEGIN)
     shown, _, _ = rest.partition(END)
     assert shown == page(), (
-        "docs/cli.md is out of date: put what `python -m evenbeat.cli.shell.reference` prints "
-        "between "
-        "its markers"
+        "docs/reference/ops/cli.md is out of date: put what `python -m evenbeat.cli.shell.reference` "
+        "prints between its markers"
     )
 
 

@@ -185,7 +185,7 @@ async def test_the_status_counts_all_runs_and_those_that_are_under_way_too(
 
 async def test_what_a_function_may_tell_of_its_own_errors(me: Integrator) -> None:
     """As the page has it: there is no pg_exception_context() in PostgreSQL."""
-    page = (Path(__file__).parents[3] / "docs" / "sql.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "schedule-sql-functions.md").read_text()
     [careful] = re.findall(r"```\n(create function public\.careful.*?)```", page, re.DOTALL)
     await me.sql.execute(careful)
     await me.register(function_name="careful")

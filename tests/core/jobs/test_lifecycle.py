@@ -18,7 +18,7 @@ from evenbeat.core.jobs.lifecycle import (
 )
 from evenbeat.core.jobs.model import State
 
-DOCS = Path(__file__).parents[3] / "docs" / "lifecycle.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "jobs" / "states.md"
 
 # + allowed, - refused, ? only while a beat or a retry is still to come.
 BY_HAND = """
@@ -149,6 +149,6 @@ def test_the_documentation_shows_the_table_as_it_is():
     _, _, rest = DOCS.read_text().partition("<!-- begin: drawn from the table -->\n")
     shown, _, _ = rest.partition("<!-- end: drawn from the table -->")
     assert shown == draw_lifecycle(), (
-        "docs/lifecycle.md is out of date: put what `python -m evenbeat.core.jobs.lifecycle` "
-        "prints between its markers"
+        "docs/reference/jobs/states.md is out of date: put what "
+        "`python -m evenbeat.core.jobs.lifecycle` prints between its markers"
     )

@@ -1,4 +1,4 @@
-"""The examples of docs/handlers.md do what the page says."""
+"""The examples of the pages on handlers do what the pages say."""
 
 import json
 import re
@@ -13,7 +13,9 @@ from evenbeat.core.jobs.model import RunState
 from evenbeat.handlers.http.http_payload import FIELDS
 from tests.engine.node_runner import Workshop
 
-PAGE = (Path(__file__).parents[3] / "docs" / "handlers.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+HTTP = (DOCS / "reference" / "runs" / "http.md").read_text()
+PAGE = (DOCS / "how-to" / "write-a-handler.md").read_text() + HTTP
 JOBS: list[dict[str, Any]] = [
     json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 ]
@@ -32,7 +34,7 @@ def eb(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Evenbeat:
     monkeypatch.setenv("EVENBEAT_DATABASE_URL", settings.database_url.get_secret_value())
     names: dict[str, Any] = {"index": lambda page: None}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(compile(block, "docs/handlers.md", "exec"), names)
+        exec(compile(block, "docs/how-to/write-a-handler.md", "exec"), names)
     return names["eb"]
 
 
@@ -53,7 +55,7 @@ async def test_the_jobs_of_the_page_run(workshop: Workshop, eb: Evenbeat) -> Non
 
 
 def test_the_page_names_the_fields_of_an_http_job() -> None:
-    table = PAGE.partition("| field |")[2].partition("\n\n")[0]
+    table = HTTP.partition("| field |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\|(.*?)\|", table, re.MULTILINE)[1:]) == {
         *(f" `{name}` " for name in FIELDS if name not in ("body", "json")),
         " `body` or `json` ",

@@ -1,6 +1,6 @@
 """The reference of all commands, from the commands themselves.
 
-`python -m evenbeat.cli.shell.reference` prints what docs/cli.md shows of them.
+`python -m evenbeat.cli.shell.reference` prints what docs/reference/ops/cli.md shows of them.
 """
 
 import inspect

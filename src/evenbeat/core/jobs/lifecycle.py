@@ -1,6 +1,6 @@
 """The states of a job and every way from one to another, as one table.
 
-`python -m evenbeat.core.jobs.lifecycle` prints what docs/lifecycle.md shows of it.
+`python -m evenbeat.core.jobs.lifecycle` prints what docs/reference/jobs/states.md shows of it.
 """
 
 import sys

@@ -26,7 +26,7 @@ begin
     );
     if taken <> '' then
         raise exception 'already there: %. Rename what is there, migrate, and insert your jobs into '
-            'metadata.scheduled_jobs: docs/sql.md shows how', taken;
+            'metadata.scheduled_jobs: docs/how-to/schedule-sql-functions.md shows how', taken;
     end if;
     if to_regnamespace('metadata') is null then
         create schema metadata;
@@ -985,16 +985,16 @@ begin
         raise exception 'by hand the function would have the rights of %, on schedule it has '
             'those of %', current_user, login
             using errcode = 'insufficient_privilege',
-                hint = 'Have what is in evenbeat_call given to that role, as docs/sql.md tells, '
+                hint = 'Have what is in evenbeat_call given to that role, as docs/how-to/schedule-sql-functions.md tells, '
                     'or run the job by `evenbeat jobs run`.';
     elsif not pg_has_role(caller, current_user, 'member') then
         raise exception 'Only administrators can trigger scheduled jobs'
             using errcode = 'insufficient_privilege',
                 hint = format('There is no role with few rights to call functions with, so only '
-                    'members of %s are: see docs/sql.md.', current_user);
+                    'members of %s are: see docs/how-to/schedule-sql-functions.md.', current_user);
     end if;
     raise warning 'the function runs with the rights of %, as on schedule', current_user
-        using hint = 'Have an administrator make the role evenbeat_sql: see docs/sql.md.';
+        using hint = 'Have an administrator make the role evenbeat_sql: see docs/how-to/schedule-sql-functions.md.';
 end
 $$;
 
@@ -1163,7 +1163,7 @@ exception
     when duplicate_object or unique_violation then
         raise notice 'there is a role evenbeat_sql by now';
     when insufficient_privilege then
-        raise warning 'the role evenbeat_sql could not be made: see docs/sql.md';
+        raise warning 'the role evenbeat_sql could not be made: see docs/how-to/schedule-sql-functions.md';
 end
 $$;
 do $$
@@ -1184,7 +1184,7 @@ begin
     alter function evenbeat_call.is_admin() owner to evenbeat_sql;
     revoke create on schema evenbeat_call from evenbeat_sql;
 exception when insufficient_privilege then
-    raise warning 'the role evenbeat_sql cannot be given what is in evenbeat_call: see docs/sql.md';
+    raise warning 'the role evenbeat_sql cannot be given what is in evenbeat_call: see docs/how-to/schedule-sql-functions.md';
 end
 $$;
 

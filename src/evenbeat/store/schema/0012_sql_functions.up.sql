@@ -4,7 +4,7 @@
 -- are granted to it below: call_function before, and settle_run after. A role that is taken on by
 -- SET ROLE would not do, since whatever the function says can undo it (RESET ROLE). The login is a
 -- member of evenbeat_sql, the role that people grant to. Where we may make no roles, nodes say so and
--- do without (see docs/sql-functions.md).
+-- do without (see docs/reference/runs/sql-functions.md).
 
 -- One row: the login of this database. Roles belong to the whole server, hence one for each
 -- database, with a password that all its nodes can read, and nobody else. Who makes what is below
