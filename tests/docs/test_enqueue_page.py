@@ -11,7 +11,7 @@ import pytest
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.control.ops.verify import verify
-from evenbeat.store.database.pool.pool import Database
+from evenbeat.store.database.pool import Database
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 PAGE = "\n".join(

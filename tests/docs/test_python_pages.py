@@ -14,7 +14,7 @@ from evenbeat import Portal, __all__, define
 from evenbeat.config import Settings
 from evenbeat.core.jobs.definition import READERS
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool.pool import Database
+from evenbeat.store.database.pool import Database
 from tests.support.suites import run_suite
 from tests.support.waiting import eventually
 

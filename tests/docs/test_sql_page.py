@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 
 from evenbeat.control.ops.verify import verify
-from evenbeat.store.database.pool.pool import Database
+from evenbeat.store.database.pool import Database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "schedule-sql-functions.md").read_text()
 STEPS = re.findall(r'```sql title="(\w+)"\n(.*?)```', PAGE, re.DOTALL)

@@ -21,8 +21,8 @@ def test_the_page_shows_every_command_as_it_is() -> None:
     _, _, rest = DOCS.read_text().partition(BEGIN)
     shown, _, _ = rest.partition(END)
     assert shown == page(), (
-        "docs/reference/ops/cli.md is out of date: put what `python -m evenbeat.cli.shell.reference` "
-        "prints between its markers"
+        "docs/reference/ops/cli.md is out of date: put what "
+        "`python -m evenbeat.cli.shell.reference` prints between its markers"
     )
 
 
