@@ -51,7 +51,7 @@ async def rows_of(url: str) -> dict[str, list[str]]:
     try:
         names = await connection.fetch(
             "select relname from pg_class where relnamespace = 'evenbeat'::regnamespace"
-            " and relkind = 'r' and relname not in ('migration', 'sql_login')"
+            " and relkind = 'r' and relname not in ('migration', 'repeatable', 'sql_login')"
         )
         return {
             name: [
@@ -330,10 +330,11 @@ async def test_a_backup_of_a_newer_version_is_refused(
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     elsewhere: str, tmp_path: Path
 ) -> None:
-    older = migrate.known_migrations()[:3]
+    older = migrate.known_migrations()[:1]
     await migrate.migrate(elsewhere, older)
+    assert not (await migrate.status(elsewhere)).is_current
     made = await backup.write(elsewhere, tmp_path / "old.zip")
-    assert len(made.contents.migrations) == 3
+    assert len(made.contents.migrations) == 1
     await backup.restore(elsewhere, tmp_path / "old.zip")
     assert (await migrate.status(elsewhere)).is_current
 

@@ -126,6 +126,6 @@ async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_pa
         network(own_server.url("pooled")) as wire,
         pooler(wire.url, tmp_path, free_port()) as bouncer,
     ):
-        assert await migrate.migrate(bouncer.url) == list(migrate.known_migrations())
+        assert await migrate.migrate(bouncer.url) == list(migrate.known_steps())
         assert (await migrate.status(bouncer.url)).is_current
         assert await migrate.rollback(bouncer.url) == [migrate.known_migrations()[-1]]

@@ -105,16 +105,15 @@ async def fill(
     await migrate.refuse_old_server(session)
     await make_room(connection, session, replaces=replaces)
     numbers = {step.number for step in contents.migrations}
+    # The repeatable files come after the rows: their triggers would write what the backup holds.
     as_it_was = [step for step in migrate.known_migrations() if step.number in numbers]
     await migrate.apply_all(connection, session, as_it_was)
     await session.execute(SQL["clear"])
-    await session.execute(SQL["disarm"])
     written = {table.name: table for table in contents.tables}
     for table in await tables(session):
         await copy_in(connection, written.get(table.name, table), source)
     for name, value in contents.sequences.items():
         await session.fetch(SQL["set_sequence"], name=name, value=value)
-    await session.execute(SQL["arm"])
     await session.execute(SQL["bury"])
     await migrate.apply_all(connection, session)
 

@@ -1,23 +1,10 @@
--- Enqueueing: keys by which jobs are not added twice, and the function that adds jobs from SQL.
-
--- The key is unique among live jobs, and the index alone sees to it: whatever ends a job takes it
--- out of the index, in the same statement and without knowing of keys. Only people bring an ended
--- job back to life; completion never does, so that no key can stand in its way.
--- The claim writes none of the columns named here. A job without a key costs one look at a null.
-alter table evenbeat.pulse
-    add column dedupe_key text collate "C"
-    check (dedupe_key <> '' and length(dedupe_key) <= 200);
-create unique index pulse_dedupe on evenbeat.pulse (dedupe_key)
-    where dedupe_key is not null
-      and (
-          state in ('p', 's', 'z', 'd')
-          or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
-      );
+-- version: 1
+-- Adding jobs from SQL.
 
 -- What is wrong with a job, as "field: what to do about it"; null: nothing. The limits are those of
 -- Python's checks, as far as SQL can see: a handler's own check of its payload is not made here.
 -- jsonpath rather than casts: what is of another type is a fault then, and no error of the cast's.
-create function evenbeat.fault_of_job(
+create or replace function evenbeat.fault_of_job(
     kind text, payload jsonb, run_at timestamptz, name text, dedupe_key text, options jsonb
 ) returns text
 language plpgsql stable
@@ -94,7 +81,7 @@ end
 $$;
 
 -- A UUIDv7: the milliseconds, the version, and the rest of a random one.
-create function evenbeat.new_uid(at timestamptz) returns uuid
+create or replace function evenbeat.new_uid(at timestamptz) returns uuid
 language sql volatile
 as $$
     select (
@@ -106,7 +93,7 @@ $$;
 -- Adds a job that runs once, in the caller's transaction: with a rollback it was never there, and
 -- with the commit the nodes hear of it. Writes what Python's `add` writes.
 -- The clock is the database's own, whatever the clock of tests says.
-create function evenbeat.enqueue(
+create or replace function evenbeat.enqueue(
     kind text,
     payload jsonb default '{}',
     run_at timestamptz default now(),
