@@ -129,16 +129,23 @@ create index pulse_due_grouped on evenbeat.pulse (lane_id, turn_at, due_at)
     where due_at is not null and group_id is not null;
 create index pulse_parked on evenbeat.pulse (group_id, turn_at) where is_parked;
 create index pulse_wanted on evenbeat.pulse (id) where wanted is not null;
+-- A live job may run by itself, or a person may take it up again. It holds its dedupe key. This is
+-- part of the migration and no repeatable file, since an index is made of it: with another text the
+-- index would have to be made anew.
+create function evenbeat.is_live(
+    state "char", retry_at timestamptz, next_beat_at timestamptz, manual_at timestamptz
+) returns boolean
+language sql immutable parallel safe
+return state in ('p', 's', 'z', 'd')
+    or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null;
+
 -- A dedupe key is unique among live jobs, and the index alone sees to it: a statement that ends a
 -- job takes it out of the index without knowing of keys. Only people bring an ended job back to
 -- life, completion never does: so no key can stand in the way of a completion.
 -- The claim writes none of the columns named here. A job without a key costs one look at a null.
 create unique index pulse_dedupe on evenbeat.pulse (dedupe_key)
     where dedupe_key is not null
-      and (
-          state in ('p', 's', 'z', 'd')
-          or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
-      );
+      and evenbeat.is_live(state, retry_at, next_beat_at, manual_at);
 
 -- Jobs that wait for a node to work out their next beat.
 create table evenbeat.unplanned (

@@ -34,6 +34,7 @@ drop table
     evenbeat.unplaced,
     evenbeat.unplanned,
     evenbeat.zone;
+drop function evenbeat.is_live("char", timestamptz, timestamptz, timestamptz);
 drop sequence evenbeat.run_id;
 drop domain evenbeat.instant;
 -- A schema that was there before us, or that holds objects of others by now, stays.

@@ -1,9 +1,10 @@
 -- version: 1
--- The grammar of cron.
+-- The grammar of cron: a bad expression is refused in the INSERT. When a job beats is worked out by
+-- Python alone. A law test (tests/laws/test_sql_cron.py) holds both grammars equal.
 
--- The values that a field of a cron expression stands for; null: it is not one. Days: 100 is the
--- last of the month, 101 its last weekday. Days of the week: 10 n + d is the n-th d of the month,
--- 90 + d its last. Held equal to Python's parser, its oddities included, by a law test.
+-- Returns the values that a field of a cron expression stands for; null: the field is not valid.
+-- Days: 100 is the last of the month, 101 its last weekday. Days of the week: 10 n + d is the n-th d
+-- of the month, 90 + d its last. It has the oddities of Python's parser too.
 create or replace function evenbeat.cron_values(field text, low integer, high integer, names text[])
 returns integer[]
 language plpgsql immutable strict
@@ -90,7 +91,7 @@ begin
 end
 $$;
 
--- Whether a day ever comes that these months, days and days of the week name.
+-- Whether any day is named by these months, days and days of the week.
 create or replace function evenbeat.cron_has_day(
     months integer[], days integer[], weekdays integer[], needs_both boolean
 ) returns boolean
@@ -140,7 +141,7 @@ as $$
     );
 $$;
 
--- What is wrong with a cron expression, and what to write; null: nothing.
+-- Returns what is wrong with a cron expression, and what to write instead; null: nothing.
 create or replace function evenbeat.cron_fault(expression text) returns text
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp

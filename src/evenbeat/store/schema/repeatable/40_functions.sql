@@ -1,8 +1,13 @@
 -- version: 1
--- SQL functions.
+-- The functions that jobs call: what is wrong with one, and calling one.
+--
+-- A job's function runs on a connection whose login may do nothing here but call call_function
+-- before, and settle_run after. A role taken on by SET ROLE would not do: the function could undo it
+-- by RESET ROLE. The login is a member of evenbeat_sql, the role that people grant to. Where
+-- Evenbeat may make no roles, nodes warn and do without (docs/sql-functions.md).
 
--- What is wrong with a function that a job is to call, as "field: what to do about it"; null:
--- nothing. Names are looked up as they are written, never by somebody's search_path.
+-- Returns what is wrong with a function that a job is to call, as "field: what to do about it"; null:
+-- nothing. A name must have its schema: the search_path of the caller plays no part.
 create or replace function evenbeat.fault_of_function(function text, has_arguments boolean) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -58,10 +63,10 @@ begin
 end
 $$;
 
--- Call a function that a job names, with whatever rights the caller has. It finds its own schema,
--- and nothing of it can be hidden by temporary objects, which come last.
--- What is set for a while in a function that has a setting for it is undone at its end.
--- Whoever hears of an error reads it whole first: a long one is cut here.
+-- Calls a function that a job names, with the rights of the caller. The search_path has the schema
+-- of the function first and temporary objects last, so that they cannot hide anything of it. It ends
+-- with this call, because call_function has a setting for it.
+-- A long error is cut here: the client would read it whole before it could cut it.
 create or replace function evenbeat.call_function(function text, arguments jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -112,8 +117,8 @@ exception when others or assert_failure or query_canceled then
 end
 $$;
 
--- The function that a name stands for, with its schema; a name without one is looked for in
--- metadata and in public, in this order. Null: it is no name, or there is no such function there.
+-- Returns the name of a function with its schema. A name without a schema is looked for in metadata
+-- and in public, in this order. Null: it is no name, or there is no such function.
 create or replace function evenbeat.qualified_function(name text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -139,8 +144,8 @@ exception when invalid_parameter_value then
 end
 $$;
 
--- Why a result cannot be kept, and what to do; null: it can. On schedule Python says the same, and
--- does not count the spaces.
+-- Returns why a result cannot be kept, and what to do; null: it can. On schedule Python checks the
+-- same, and does not count the spaces.
 create or replace function evenbeat.fault_of_result(given jsonb) returns text
 language sql immutable
 as $$

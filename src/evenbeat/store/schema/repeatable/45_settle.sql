@@ -1,10 +1,10 @@
 -- version: 1
--- The end of runs of SQL functions.
+-- How the run of an SQL function ends in the function's own transaction, and as which login it runs.
 
--- Make settle_run of the statement by which every run is completed: there is one text of it. With
--- its owner's rights it writes the end of one run, for whoever knows the token; and where the
--- run is in other hands by now it raises, so that what the function did is undone with it.
--- Nodes call this when they start, and it does something only if the statement has changed. The
+-- Makes settle_run out of `complete`, the statement that ends every run: so there is one text of it.
+-- settle_run has its owner's rights and writes the end of one run, if the caller knows the token. If
+-- another node has the run by now, it raises, and what the function did is undone.
+-- Every node calls this when it starts. It does nothing unless the statement has changed. The
 -- settings are those under which the engine runs the statement.
 create or replace function evenbeat.make_settle_run(signature text, completion text) returns void
 language plpgsql
@@ -50,7 +50,7 @@ begin
 end
 $$;
 
--- Let a role run functions for the engine.
+-- Lets a role run functions for the engine.
 create or replace function evenbeat.admit_sql_role(given name) returns void
 language plpgsql
 as $$
@@ -76,8 +76,8 @@ begin
 end
 $$;
 
--- The login of this database, made if it is not there, and put right if a function that ran as it
--- has changed its password or its settings, as every role may change its own.
+-- Returns the login of this database and makes it if need be. A function that ran as this login may
+-- have changed its password or its settings, as every role may for itself: they are set again.
 create or replace function evenbeat.make_sql_login(out role name, out password text)
 language plpgsql
 as $$
@@ -101,7 +101,7 @@ begin
     execute format('alter role %I with login password %L', login, make_sql_login.password);
     execute format('alter role %I reset all', login);
     execute format('alter role %I in database %I reset all', login, current_database());
-    -- Who ends a session of it must be a member of it.
+    -- To end a session of the login, the engine must be a member of it.
     if not pg_has_role(current_user, login, 'usage') then
         execute format('grant %I to current_user', login);
     end if;

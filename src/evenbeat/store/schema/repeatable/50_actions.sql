@@ -1,7 +1,13 @@
 -- version: 1
--- Actions.
+-- What an INSERT, UPDATE or DELETE on metadata.scheduled_jobs does to a job: the actions add, edit,
+-- enable, disable and delete of the other faces, written once more in SQL. They happen at once, so
+-- that all faces show the same in the same transaction. A test does each of them to every sort of
+-- job, here and in Python, and compares the rows (test_changes.py of the SQL face's contract).
+--
+-- No beat is worked out here. A job that needs one is put on the list `unplanned`, with the instant
+-- from which on it is owed beats, and a node plans it within a second.
 
--- Tells the audit what somebody did by SQL, in the words of the other faces.
+-- Writes the action of an SQL client into the audit, in the words of the other faces.
 create or replace function evenbeat.note_of_sql(
     action text, of_job evenbeat.job, before jsonb, after jsonb
 ) returns void
@@ -14,7 +20,7 @@ as $$
     );
 $$;
 
--- Nothing of the job is to come, for now at least: it leaves the map of the load.
+-- Nothing of the job is to come for now: a node takes it off the map of the load.
 create or replace function evenbeat.unplace(gone bigint) returns void
 language sql
 as $$
@@ -70,7 +76,7 @@ language plpgsql
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
-    is_due constant boolean := beating.next_beat_at <= at and beating.state not in ('z', 'd');
+    is_owed constant boolean := evenbeat.is_owed(beating, at);
     was evenbeat.job;
     edited evenbeat.job;
 begin
@@ -123,12 +129,8 @@ begin
         raise exception 'schedule: the job has a window; change its schedule over the API'
             using errcode = 'check_violation', column = 'schedule';
     end if;
-    -- What is over is not brought back.
-    if beating.token is null and (
-        beating.state in ('c', 'x')
-        or coalesce(beating.next_beat_at, beating.retry_at) is null
-        and not exists (select from evenbeat.unplanned where unplanned.job_id = edited.id)
-    ) then
+    -- An edit does not bring a job back that is over.
+    if evenbeat.is_over(beating) then
         return;
     end if;
     update evenbeat.pulse
@@ -136,16 +138,16 @@ begin
         plan_version = pulse.plan_version + 1
     where pulse.id = edited.id;
     perform evenbeat.unplace(edited.id);
-    -- Whoever waits for a plan already is owed beats since then, by the newest timetable.
+    -- A job that waits for its plan already stays owed since then, by the newest timetable.
     insert into evenbeat.unplanned (job_id, since, owed_at, passed_from, old_timetable)
     values (
         edited.id, at,
         case
-            when is_due and beating.retry_at is null
-                and (beating.token is null or beating.cause = 'm') then beating.next_beat_at
+            when is_owed and beating.retry_at is null and not evenbeat.is_beat_in_hand(beating)
+                then beating.next_beat_at
         end,
-        case when is_due and beating.token is null then beating.next_beat_at end,
-        case when is_due and beating.token is null then was.timetable end
+        case when is_owed and beating.token is null then beating.next_beat_at end,
+        case when is_owed and beating.token is null then was.timetable end
     )
     on conflict (job_id) do nothing;
 end
@@ -158,39 +160,43 @@ language plpgsql
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
-    runs constant boolean := beating.token is not null;
-    is_aside constant boolean := beating.state = 'd';
+    was_disabled constant boolean := beating.state = 'd';
     switched evenbeat.job;
 begin
-    if beating.state in ('c', 'x') or beating.wanted = 'x' then
+    if not evenbeat.can_be_switched(beating) then
         raise exception 'enabled: job % has ended; retry it over the API, or delete it here and '
             'insert it again', quote_literal(given.name) using errcode = 'check_violation';
     end if;
     if given.enabled then
         update evenbeat.pulse
         set wanted = null,
-            state = case when is_aside then 's' else pulse.state end,
-            state_at = case when is_aside or pulse.wanted is not null then at else pulse.state_at end,
-            next_beat_at = case when is_aside then null else pulse.next_beat_at end,
-            plan_version = pulse.plan_version + is_aside::integer
+            state = case when was_disabled then 's' else pulse.state end,
+            state_at = case
+                when was_disabled or pulse.wanted is not null then at
+                else pulse.state_at
+            end,
+            next_beat_at = case when was_disabled then null else pulse.next_beat_at end,
+            plan_version = pulse.plan_version + was_disabled::integer
         where pulse.id = given.job_id;
-        if is_aside then
-            -- The beats of the pause are nobody's loss.
+        if was_disabled then
+            -- The job is not owed the beats that fell into the pause.
             insert into evenbeat.unplanned (job_id, since)
             values (given.job_id, at)
             on conflict (job_id) do update
             set since = excluded.since;
         end if;
-    elsif runs then
+    elsif beating.token is not null then
         update evenbeat.pulse set wanted = 'd', state_at = at where pulse.id = given.job_id;
     else
         update evenbeat.pulse
         set state = 'd',
             state_at = at,
             is_parked = false,
+            -- A run by hand that waits does not run either. Where nothing else is to come, it is
+            -- owed once the job is enabled again.
             next_beat_at = case
-                when coalesce(pulse.next_beat_at, pulse.retry_at) is null then pulse.manual_at
-                else pulse.next_beat_at
+                when evenbeat.has_next(pulse) then pulse.next_beat_at
+                else pulse.manual_at
             end,
             manual_at = null
         where pulse.id = given.job_id;
@@ -207,7 +213,7 @@ begin
 end
 $$;
 
--- Deleting is what it is on the other faces: a run in hand is stopped, and the history stays.
+-- DELETE is the action `delete` of the other faces: a run in hand is stopped, the history stays.
 create or replace function evenbeat.delete_job_of_sql(gone bigint) returns void
 language plpgsql
 as $$

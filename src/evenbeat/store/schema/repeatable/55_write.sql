@@ -1,14 +1,19 @@
 -- version: 1
--- Write.
+-- How metadata.scheduled_jobs and the jobs stay the same. sql_job is the table under that view. Its
+-- triggers check what a client wrote and carry it out on job and pulse; the triggers of job write
+-- into sql_job what the other faces did. Both change only what differs, so they never go in circles.
+--
+-- Every SECURITY DEFINER function names a search_path, under which it calls the others. Names are
+-- qualified all the same.
 
--- What the face has to show, as job and pulse say it. Longer words than its columns hold, and other
--- schedules than cron, are for the other faces.
+-- What sql_job must say, taken from job and pulse. A job whose texts are longer than the columns of
+-- the SQL face, or whose schedule is no cron, is left to the other faces.
 create or replace view evenbeat.sql_shown as
 select
     job.id as job_id, job.name, job.payload ->> 'function' as function,
     job.timetable #>> '{schedule,cron}' as schedule,
     coalesce(job.timetable #>> '{schedule,zone}', 'UTC') as timezone,
-    coalesce(pulse.wanted, pulse.state) not in ('d', 'x') as enabled
+    evenbeat.is_enabled(pulse) as enabled
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 where job.kind = 'sql_function'
@@ -17,7 +22,7 @@ where job.kind = 'sql_function'
   and length(job.payload ->> 'function') <= 200
   and length(job.timetable #>> '{schedule,cron}') <= 100;
 
--- Why the function cannot be called by the job, and what to do; null: it can.
+-- Returns why the job cannot call the function, and what to do; null: it can.
 create or replace function evenbeat.fault_of_sql_job(given evenbeat.sql_job) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -40,7 +45,7 @@ begin
 end
 $$;
 
--- Checks what a person wrote; what another face wrote has been checked there.
+-- Checks what an SQL client wrote. Rows that repeat what job and pulse say were checked before.
 create or replace function evenbeat.check_sql_job() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -95,7 +100,7 @@ begin
 end
 $$;
 
--- Makes the job what the face says, where it is not.
+-- Does to the job what the client's row says, where the job differs.
 create or replace function evenbeat.carry_out_sql() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -126,13 +131,13 @@ begin
             perform evenbeat.switch_job_of_sql(new, beating);
         end if;
     end if;
-    -- Heard at the commit: whoever plans need not wait for its next look.
+    -- Delivered with the commit: the node that plans does not wait for its next turn.
     perform pg_notify('evenbeat_wake', '');
     return null;
 end
 $$;
 
--- The other way round: shows what another face has done to a job.
+-- The other direction: writes into sql_job what another face has done to a job.
 create or replace function evenbeat.show_sql_job(changed bigint) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -186,7 +191,7 @@ for each row execute function evenbeat.check_sql_job();
 create or replace trigger carry_out_sql after insert or update or delete on evenbeat.sql_job
 for each row execute function evenbeat.carry_out_sql();
 
--- The condition is all that jobs of other kinds pay for it.
+-- Jobs of other kinds pay for the WHEN condition alone.
 create or replace trigger show_new_job after insert on evenbeat.job
 for each row when (new.kind = 'sql_function') execute function evenbeat.show_changed_job();
 

@@ -1,7 +1,9 @@
 -- version: 1
--- Call.
+-- Calling a job's function in the session of a client, with the rights of evenbeat_sql, and leaving
+-- that session as it was. Decision 26 lists the ways by which a function could otherwise get at the
+-- client's rights.
 
--- The settings by which the words of a session are read.
+-- The settings that decide what the next statement of a session means.
 create or replace function evenbeat.reading() returns text[]
 language sql
 return array[
@@ -12,10 +14,10 @@ return array[
     pg_catalog.current_setting('client_encoding')
 ];
 
--- Calls a function, and does what it has left for the end of the transaction, so that whatever it
--- changes of the settings above for itself is as before when this returns. What it changes for the
--- session PostgreSQL leaves so, even where it is hidden behind a SET LOCAL until the commit: hence
--- all five are something else at the end, which only then remains.
+-- Calls a function, and then fires the triggers that it deferred to the end of the transaction.
+-- PostgreSQL puts the five settings back when this returns, except one that the function changed for
+-- the whole session by SET. A SET LOCAL after it would hide that until the commit. So all five are
+-- given another value at the end: a setting that is not back afterwards was SET by the function.
 create or replace function evenbeat.call_to_the_end(function text, arguments jsonb, reading text[])
 returns jsonb
 language plpgsql
@@ -35,16 +37,17 @@ begin
         set_config('client_encoding', reading[5], true);
     outcome := evenbeat.call_function(function, arguments);
     set constraints all immediate;
-    -- A trigger may have put off another, which up to PostgreSQL 17 whoever commits would run. It
-    -- is fired here as well, and may write nothing: so that it can put off no more.
+    -- A deferred trigger may have deferred another one, which would run at the commit, up to
+    -- PostgreSQL 17 with the rights of the client. It is fired here too. It may write nothing, so
+    -- that it can defer no more.
     begin
         set transaction read only;
         set constraints all immediate;
-    -- Only what could catch an error is read only for itself alone.
+    -- The block needs an exception clause: only a subtransaction is read only for itself alone.
     exception when others then
         raise;
     end;
-    -- The path is the function's until here, and on it an operator may be anybody's.
+    -- Until here the function chose the search_path, and may have put operators of its own there.
     perform pg_catalog.set_config('search_path', 'pg_catalog', true);
     perform
         set_config('search_path', case reading[1] when 'off' then 'on' else 'off' end, true),
@@ -63,6 +66,26 @@ begin
 end
 $$;
 
+-- An administrator may have given these two functions to a role that the engine is no member of
+-- (docs/sql.md). The engine cannot replace them then, but drop them: it owns their schema. The
+-- administrator must give the new ones to that role again; a warning below says so.
+do $$
+declare
+    each_one regprocedure;
+begin
+    for each_one in
+        select oid from pg_proc
+        where pronamespace = 'evenbeat_call'::regnamespace
+          and not pg_has_role(proowner, 'usage')
+    loop
+        execute format('drop function %s', each_one);
+    end loop;
+end
+$$;
+
+-- Calls a person's function with the rights of evenbeat_sql, which owns this one: neither with the
+-- engine's nor with the client's. The function cannot change roles here. Triggers that it deferred
+-- are fired before the rights change back.
 create or replace function evenbeat_call.call_function(
     function text, arguments jsonb, out outcome jsonb, out error text
 )
@@ -73,30 +96,30 @@ set lock_timeout = '30s'
 as $$
 declare
     fault text;
-    -- By these the caller's next words are read.
+    -- To compare: the function must not change what the client's next statement means.
     before constant text[] := evenbeat.reading();
 begin
     outcome := evenbeat.call_to_the_end(function, arguments, before);
-    -- No operator here: on a path of the function's choice it may be anybody's.
+    -- No operator here: the function may have put one of its own on the search_path.
     if pg_catalog.array_ne(before, evenbeat.reading()) then
         raise exception 'the function changes search_path, or how texts are read, for the whole '
             'session: write set local, or make it a setting of the function';
     end if;
-    -- Else the caller's next words could mean a table or a view of the function's.
+    -- Else the client's next statement could mean a temporary table or view of the function.
     discard temp;
     fault := evenbeat.fault_of_result(outcome);
     if fault is not null then
         raise exception '%', fault using errcode = 'program_limit_exceeded';
     end if;
--- "Others" are not quite all: what an assertion of the function says is its error as well.
+-- OTHERS leaves out assert_failure, and a failed assertion of the function is its error too.
 exception when others or assert_failure then
     outcome := null;
     error := left(sqlerrm, 10000);
 end
 $$;
 
--- Whether a function is_admin() of the database says so of whoever calls; where there is none,
--- whoever may execute the trigger is one. Whatever it did besides is undone.
+-- Asks the function is_admin() of the database about the client. Where there is none, every client
+-- that may execute the trigger is an administrator. What is_admin() did besides is undone.
 create or replace function evenbeat_call.is_admin() returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -115,7 +138,7 @@ declare
         order by pg_namespace.nspname
         limit 1
     );
-    -- An error of its own with our code is no answer.
+    -- Stays null if is_admin() itself raises our code: that is no answer.
     answer boolean;
 begin
     if question is not null then
@@ -138,13 +161,12 @@ begin
     if not exists (select from pg_roles where rolname = 'evenbeat_sql') then
         return;
     end if;
-    grant usage on schema metadata to evenbeat_sql;
-    -- For this one moment: an owner must be able to make things where its function is.
+    -- For the moment of the change: the new owner of a function needs CREATE on its schema.
     grant create on schema evenbeat_call to evenbeat_sql;
     begin
         alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
     exception when insufficient_privilege then
-        -- Whoever has made a role may grant it, but may not become it without that.
+        -- The engine made the role. It may grant the role to itself, and must, to act for it.
         execute format('grant evenbeat_sql to %I', current_user);
         alter function evenbeat_call.call_function(text, jsonb) owner to evenbeat_sql;
     end;
@@ -155,8 +177,8 @@ exception when insufficient_privilege then
 end
 $$;
 
--- What a session knows by name besides tables, and how to forget it. What a function leaves of it
--- would be run by the caller's next words, with the caller's rights.
+-- The prepared statements and cursors of the session, and how to remove each. If a function left one
+-- behind under a name of the client's, the client would run it with its own rights.
 create or replace function evenbeat.known_to_session() returns table (known text, forget text)
 language sql
 as $$
@@ -185,7 +207,7 @@ begin
 end
 $$;
 
--- Calls the function of a job that is run by hand, and leaves the session as it was.
+-- Calls the function of a job, and removes what it prepared or opened in the session.
 create or replace function evenbeat.call_by_hand(
     payload jsonb, out outcome jsonb, out error text, out duration_ms integer
 )
@@ -193,7 +215,7 @@ language plpgsql
 as $$
 declare
     known_before constant text[] := array(select known from evenbeat.known_to_session());
-    -- Not the clock that jobs go by: nobody sets this one.
+    -- The real clock, in tests too: this measures a duration.
     began constant timestamptz := clock_timestamp();
 begin
     begin
@@ -201,7 +223,7 @@ begin
         from evenbeat_call.call_function(payload ->> 'function', payload -> 'arguments') as called;
         duration_ms := round(1000 * extract(epoch from clock_timestamp() - began));
         perform evenbeat.forget_all_but(known_before);
-    -- Whatever ends it here, all else is undone with it, but not what was prepared.
+    -- An error undoes everything else, but PREPARE is not undone.
     exception when others or assert_failure or query_canceled then
         perform evenbeat.forget_all_but(known_before);
         raise;

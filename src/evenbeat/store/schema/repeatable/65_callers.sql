@@ -1,9 +1,10 @@
 -- version: 1
--- Callers.
+-- Who may trigger a job by hand, and in what state the session must be.
 
--- Raises where the session has what a function would take for its own: unless it says otherwise,
--- tables and types of the session come first. Or where it has what a function could replace unseen,
--- since PostgreSQL says of it when its statement began, and the function is part of the same one.
+-- Raises if the session has temporary tables or types: by default they come first in the path, and
+-- the function would take them for its own. Raises as well if the same statement prepared another one
+-- or opened a cursor: PostgreSQL tells only when its statement began, and the function is part of the
+-- same statement, so that it could replace either unseen.
 create or replace function evenbeat.check_session() returns void
 language plpgsql
 as $$
@@ -20,7 +21,7 @@ begin
         select
         from pg_cursors
         where creation_time = statement_timestamp()
-          -- Those of loops, which nobody can close meanwhile.
+          -- These belong to loops, and cannot be closed while the loop runs.
           and name not like '<unnamed portal %>'
     ) then
         raise exception 'the same statement has prepared another, or has opened a cursor'
@@ -30,9 +31,9 @@ begin
 end
 $$;
 
--- Raises where the caller is no administrator of jobs. Who may change them can have anything run as
--- the role of functions; who may not must not get that by what they have left for the end of their
--- transaction, which is done as that role too.
+-- Raises if the client is no administrator of jobs. A client that may UPDATE jobs can have any
+-- function run as evenbeat_sql, and is not asked. Another client must not have written before: up to
+-- PostgreSQL 17 the triggers that it deferred would be fired as evenbeat_sql.
 create or replace function evenbeat.check_administrator(caller name) returns void
 language plpgsql
 as $$
@@ -63,13 +64,13 @@ begin
 end
 $$;
 
--- Where there is no role with few rights to call functions with, they have the engine's: raises
--- unless they have them on schedule as well, and the caller may have them anyway.
+-- Where evenbeat_sql does not own call_function, functions have the engine's rights. Raises unless
+-- they have them on schedule as well and the client is a member of the engine's role.
 create or replace function evenbeat.check_member(caller name) returns void
 language plpgsql
 as $$
 declare
-    -- As whom functions run on schedule, if that is somebody who may do less.
+    -- The login with which functions run on schedule, if it may do less than the engine.
     login constant name := (
         select min(pg_roles.rolname)
         from pg_proc
@@ -97,14 +98,14 @@ begin
 end
 $$;
 
--- Raises where whoever calls may run no jobs by hand, or not in this session.
+-- Raises if the client may not run jobs by hand, or not in this session.
 create or replace function evenbeat.check_caller() returns void
 language plpgsql
 as $$
 declare
-    -- Whatever functions with rights of their own are in between.
+    -- The client, even if SECURITY DEFINER functions stand between it and this one.
     caller constant name := coalesce(nullif(current_setting('role'), 'none'), session_user);
-    -- As whom functions are called by hand.
+    -- The role with which functions are called by hand.
     callee constant oid := (
         select pg_proc.proowner
         from pg_proc
@@ -116,8 +117,9 @@ begin
     if callee is null then
         raise exception 'evenbeat_call.call_function is not as it was made'
             using errcode = 'insufficient_privilege',
-                hint = 'Roll the migration of it back and apply it again; until then run the job '
-                    'by `evenbeat jobs run`.';
+                hint = 'Have it made again: delete from evenbeat.repeatable where name = '
+                    '''call_by_hand'', then `evenbeat db migrate`. Until then run the job by '
+                    '`evenbeat jobs run`.';
     elsif pg_has_role(callee, current_user, 'member') then
         perform evenbeat.check_member(caller);
     else

@@ -1,8 +1,10 @@
 -- version: 1
--- Trigger.
+-- trigger_scheduled_job runs a job by hand, in the transaction of its caller.
 
--- Runs a job at once, in the caller's transaction, whatever its schedule says and without moving
--- it; the row's lock keeps engine and other callers away until that transaction ends.
+-- Runs the job at once. The schedule is neither asked nor moved. The lock on the job's row keeps the
+-- engine and other callers away until the caller's transaction ends.
+-- It decides less than `settle` does for a run by a node: the caller is told of a failure, so there
+-- is no retry and no dead letter, and a failure leaves the state and the streak as they are.
 create or replace function public.trigger_scheduled_job(job_name varchar) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -43,10 +45,10 @@ begin
         raise exception 'the arguments of % refer to secrets, which only a node can fill in', job_name
             using hint = 'Run it through the API or by `evenbeat jobs run`.';
     end if;
-    -- Not before the lock: a run does not start while another one ends.
+    -- Read after the lock was waited for: a run does not start while another one ends.
     started := evenbeat.clock();
     called := evenbeat.call_by_hand(payload);
-    -- The lock is this transaction's, and so keeps out no function that triggers its own job.
+    -- The transaction holds the lock, so it does not keep out a function that triggers its own job.
     if exists (
         select from evenbeat.pulse
         where pulse.id = meant
@@ -55,8 +57,7 @@ begin
         raise exception 'Scheduled job is running: %', job_name
             using errcode = 'lock_not_available', hint = 'Its function must not trigger it.';
     end if;
-    is_good := called.error is null
-        and called.outcome -> 'success' is distinct from 'false'::jsonb;
+    is_good := evenbeat.is_success(called.error, called.outcome);
     insert into evenbeat.run (
         id, job_id, number, state, cause, attempt, started_at, finished_at, duration_ms,
         error_class, error, result
@@ -78,12 +79,9 @@ begin
         node_id = null,
         completed_count = pulse.completed_count + is_good::integer,
         failed_count = pulse.failed_count + (not is_good)::integer,
-        -- What works again has failed no more, whoever has tried it.
+        -- A success ends the row of failures, by hand too.
         failure_streak = case when is_good then 0 else pulse.failure_streak end,
-        state = case
-            when is_good and pulse.state = 'f' and pulse.next_beat_at is not null then 's'
-            else pulse.state
-        end
+        state = case when is_good then evenbeat.state_after_success(pulse) else pulse.state end
     where pulse.id = meant;
     return jsonb_build_object(
         'success', called.error is null, 'run_id', new_run, 'job_name', job_name,

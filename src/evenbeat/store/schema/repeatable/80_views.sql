@@ -1,7 +1,8 @@
 -- version: 1
--- Views.
+-- The views of the SQL face. Some build on others: a view that must be dropped and created again goes
+-- with those that build on it.
 
--- last_run_at is for people to see: no schedule depends on it.
+-- last_run_at is for people: no schedule depends on it.
 create or replace view metadata.scheduled_jobs as
 select
     sql_job.id, sql_job.name, sql_job.description, sql_job.function_name, sql_job.schedule,
@@ -12,7 +13,7 @@ select
     sql_job.created_at, sql_job.updated_at
 from evenbeat.sql_job;
 
--- Runs and the one in hand. Beats that were missed are no runs.
+-- Runs, the one in hand included. A beat that was skipped is no run.
 create or replace view metadata.scheduled_job_runs as
 select
     run_all.id, sql_job.id as job_id, run_all.started_at, run_all.finished_at as completed_at,
@@ -23,13 +24,7 @@ select
     end as success,
     coalesce(run_all.error, run_all.result ->> 'message', run_all.reason) as message,
     run_all.result as details, run_all.beat_at as scheduled_for,
-    (
-        case run_all.cause
-            when 'm' then 'manual'
-            when 'u' then 'catchup'
-            else 'scheduler'
-        end
-    )::varchar(50) as triggered_by
+    evenbeat.triggered_by(run_all.cause)::varchar(50) as triggered_by
 from evenbeat.sql_job
 join evenbeat.run_all on run_all.job_id = sql_job.job_id
 where run_all.state <> 'k';
@@ -60,7 +55,7 @@ cross join lateral (
     where runs.job_id = jobs.id
 ) as counted;
 
--- For administrators: granted to nobody here. The registry of functions is the database's own.
+-- For administrators: granted to no role here. The list of functions is PostgreSQL's own catalogue.
 create or replace view public.schema_scheduled_functions as
 select
     status.function_name,
@@ -76,8 +71,8 @@ select
 from public.scheduled_job_status as status
 join evenbeat.sql_job on sql_job.id = status.id;
 
--- What waits, runs and has run, in the words of the queue that others had for it. What has no run
--- yet has the job's own id, as a negative number.
+-- What waits, runs and has run, in the words of a queue that clients watched before. A job that waits
+-- has no run yet: it has its own id, as a negative number.
 create or replace view metadata.river_job as
 select
     listed.id, 'scheduled_job_execute'::text as kind,
@@ -91,11 +86,7 @@ from evenbeat.sql_job
 cross join lateral (
     select
         run_all.id, run_all.beat_at,
-        case run_all.cause
-            when 'm' then 'manual'
-            when 'u' then 'catchup'
-            else 'scheduler'
-        end as triggered_by,
+        evenbeat.triggered_by(run_all.cause) as triggered_by,
         case run_all.state
             when 'r' then 'running'
             when 'c' then 'completed'
@@ -116,7 +107,9 @@ cross join lateral (
             when pulse.retry_at then pulse.beat_at
             else pulse.next_beat_at
         end,
-        case when pulse.manual_at = pulse.due_at then 'manual' else 'scheduler' end,
+        evenbeat.triggered_by(
+            case when pulse.manual_at = pulse.due_at then 'm'::"char" else 's'::"char" end
+        ),
         case
             when pulse.due_at <= evenbeat.clock() then 'available'
             when pulse.due_at = pulse.retry_at then 'retryable'

@@ -18,6 +18,7 @@ drop function if exists
     evenbeat.add_job_of_sql(evenbeat.sql_job),
     evenbeat.admit_sql_role(name),
     evenbeat.call_by_hand(jsonb),
+    evenbeat.can_be_switched(evenbeat.pulse),
     evenbeat.call_function(text, jsonb),
     evenbeat.call_to_the_end(text, jsonb, text[]),
     evenbeat.carry_out_sql(),
@@ -38,6 +39,14 @@ drop function if exists
     evenbeat.fault_of_result(jsonb),
     evenbeat.fault_of_sql_job(evenbeat.sql_job),
     evenbeat.forget_all_but(text[]),
+    evenbeat.has_next(evenbeat.pulse),
+    evenbeat.is_aside(evenbeat.pulse),
+    evenbeat.is_beat_in_hand(evenbeat.pulse),
+    evenbeat.is_enabled(evenbeat.pulse),
+    evenbeat.is_over(evenbeat.pulse),
+    evenbeat.is_owed(evenbeat.pulse, timestamptz),
+    evenbeat.is_recurring(jsonb),
+    evenbeat.is_success(text, jsonb),
     evenbeat.known_to_session(),
     evenbeat.make_settle_run(text, text),
     evenbeat.make_sql_login(),
@@ -47,7 +56,9 @@ drop function if exists
     evenbeat.reading(),
     evenbeat.show_changed_job(),
     evenbeat.show_sql_job(bigint),
+    evenbeat.state_after_success(evenbeat.pulse),
     evenbeat.switch_job_of_sql(evenbeat.sql_job, evenbeat.pulse),
+    evenbeat.triggered_by("char"),
     evenbeat.unplace(bigint);
 -- Nodes make settle_run, and each version of the program makes one of its own.
 do $$
