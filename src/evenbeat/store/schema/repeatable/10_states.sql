@@ -6,7 +6,7 @@
 -- Whether the job beats again and again, or once.
 create or replace function evenbeat.is_recurring(timetable jsonb) returns boolean
 language sql immutable parallel safe
-return not timetable -> 'schedule' ?| array['once', 'now', 'at'];
+return not timetable -> 'schedule' ?| array['once', 'now'];
 
 -- Whether a beat, or the retry of one, is still to come.
 create or replace function evenbeat.has_next(beating evenbeat.pulse) returns boolean
