@@ -209,8 +209,19 @@ def test_sql_knows_which_schedules_recur(ask: Ask, schedule: Any) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [None, {}, {"success": True}, {"success": False}, {"success": None}, {"success": "false"}]
-    + [{"success": 0}, "false", False, 0, [], [{"success": False}], {"a": {"success": False}}],
+    [
+        None,
+        {},
+        {"success": True},
+        {"success": False},
+        {"success": None},
+        {"success": "false"},
+        {"success": 0},
+        {"a": {"success": False}},
+        [{"success": False}],
+        "false",
+        False,
+    ],
 )
 def test_sql_and_python_call_the_same_results_a_success(ask: Ask, result: Any) -> None:
     [row] = ask("select evenbeat.is_success(null, $1::jsonb) as is_success", json.dumps(result))

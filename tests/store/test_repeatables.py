@@ -195,7 +195,9 @@ class TestOurs:
     def touched(self) -> Sequence[Step]:
         """All files, each with another text that does the same."""
         return [
-            repeatable(step.name, f"{step.text}\n-- touched") if isinstance(step, Repeatable) else step
+            repeatable(step.name, f"{step.text}\n-- touched")
+            if isinstance(step, Repeatable)
+            else step
             for step in migrate.known_steps()
         ]
 
@@ -215,7 +217,7 @@ class TestOurs:
         assert await migrate.migrate(url, touched) == files
         assert dump(url) == before
 
-    async def test_what_somebody_dropped_is_made_again_once_its_record_is_gone(
+    async def test_an_object_that_was_dropped_is_made_again_once_its_record_is_gone(
         self, url: str, owner: Any
     ) -> None:
         await migrate.migrate(url)

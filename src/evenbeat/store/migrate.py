@@ -186,11 +186,12 @@ def known_migrations() -> tuple[Migration, ...]:
 
 
 def known_repeatables() -> tuple[Repeatable, ...]:
-    found: list[Repeatable] = []
-    for file in sorted((schema_folder() / "repeatable").iterdir(), key=lambda file: file.name):
-        if match := REPEATABLE.fullmatch(file.name):
-            found.append(repeatable(match["name"], read(file)))
-    return tuple(found)
+    files = sorted((schema_folder() / "repeatable").iterdir(), key=lambda file: file.name)
+    return tuple(
+        repeatable(match["name"], read(file))
+        for file in files
+        if (match := REPEATABLE.fullmatch(file.name))
+    )
 
 
 def repeatable(name: str, text: str) -> Repeatable:

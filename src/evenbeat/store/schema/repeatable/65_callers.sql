@@ -58,8 +58,8 @@ begin
     if not is_admin then
         raise exception 'Only administrators can trigger scheduled jobs'
             using errcode = 'insufficient_privilege',
-                hint = 'Whoever may update metadata.scheduled_jobs is one, and whoever is_admin() '
-                    'says it of.';
+                hint = 'A role that may update metadata.scheduled_jobs is one, and so is one for '
+                    'which is_admin() is true.';
     end if;
 end
 $$;
