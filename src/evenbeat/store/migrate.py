@@ -178,10 +178,10 @@ def known_migrations() -> tuple[Migration, ...]:
     found: list[Migration] = []
     for folder in schema_folder().iterdir():
         if match := FOLDER.fullmatch(folder.name):
-            files = sorted(folder.iterdir(), key=lambda file: file.name)
-            up = [read(file) for file in files if file.name != WAY_BACK]
-            down = read(folder / WAY_BACK)
-            found.append(Migration(int(match["number"]), match["name"], "\n".join(up), down))
+            files = {file.name: read(file) for file in folder.iterdir() if file.name[-4:] == ".sql"}
+            down = files.pop(WAY_BACK)
+            up = "\n".join(text for _, text in sorted(files.items()))
+            found.append(Migration(int(match["number"]), match["name"], up, down))
     return tuple(sorted(found, key=lambda step: step.number))
 
 
