@@ -23,7 +23,7 @@ from evenbeat.core.schedules import KINDS, parse
 from evenbeat.core.settle import settle
 from evenbeat.core.timetable import Timetable
 from evenbeat.handlers.sql_function import outcome_of
-from evenbeat.store.codes import CAUSES, CODE_OF_STATE
+from evenbeat.store.codes import CAUSES, CODE_OF_STATE, STATES
 from tests.laws.schedule_strategies import STRATEGIES
 
 NOW = datetime(2026, 3, 29, tzinfo=UTC)
@@ -126,7 +126,8 @@ ROWS = [
 ]
 ALL = """
     select
-        evenbeat.has_next(p) as has_next, evenbeat.is_aside(p) as is_aside,
+        evenbeat.shown_state(p) as shown_state, evenbeat.has_next(p) as has_next,
+        evenbeat.is_aside(p) as is_aside,
         evenbeat.is_owed(p, '2026-03-29T00:00:00Z') as is_owed,
         evenbeat.is_beat_in_hand(p) as is_beat_in_hand, evenbeat.is_over(p) as is_over,
         evenbeat.is_enabled(p) as is_enabled, evenbeat.can_be_switched(p) as can_be_switched,
@@ -162,6 +163,10 @@ DECISIONS: dict[str, Callable[[Pulse], bool]] = {
 def test_sql_decides_as_core_does(told: list[tuple[Row, Any]], name: str) -> None:
     differ = [row for row, said in told if said[name] is not DECISIONS[name](row.pulse)]
     assert differ == []
+
+
+def test_sql_shows_the_state_that_people_see(told: list[tuple[Row, Any]]) -> None:
+    assert [row for row, said in told if STATES[said["shown_state"]] is not row.pulse.state] == []
 
 
 def test_a_job_is_shown_as_enabled_unless_it_can_be_enabled_or_is_cancelled(

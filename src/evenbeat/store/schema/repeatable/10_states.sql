@@ -8,6 +8,16 @@ create or replace function evenbeat.is_recurring(timetable jsonb) returns boolea
 language sql immutable parallel safe
 return not timetable -> 'schedule' ?| array['once', 'now'];
 
+-- The state that people see. A job runs while it has a token, and is blocked while it is parked;
+-- the column `state` is the state at rest below that.
+create or replace function evenbeat.shown_state(beating evenbeat.pulse) returns "char"
+language sql immutable parallel safe
+return case
+    when (beating).token is not null then 'r'
+    when (beating).is_parked then 'b'
+    else (beating).state
+end;
+
 -- Whether a beat, or the retry of one, is still to come.
 create or replace function evenbeat.has_next(beating evenbeat.pulse) returns boolean
 language sql immutable parallel safe

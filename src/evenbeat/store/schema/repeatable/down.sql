@@ -56,6 +56,7 @@ drop function if exists
     evenbeat.reading(),
     evenbeat.show_changed_job(),
     evenbeat.show_sql_job(bigint),
+    evenbeat.shown_state(evenbeat.pulse),
     evenbeat.state_after_success(evenbeat.pulse),
     evenbeat.switch_job_of_sql(evenbeat.sql_job, evenbeat.pulse),
     evenbeat.triggered_by("char"),
