@@ -128,6 +128,6 @@ async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_pa
         network(own_server.url("pooled")) as wire,
         pooler(wire.url, tmp_path, free_port()) as bouncer,
     ):
-        assert await migrations.migrate(bouncer.url) == list(migrations.known_migrations())
+        assert await migrations.migrate(bouncer.url) == list(migrations.known_steps())
         assert (await migrations.find_schema_status(bouncer.url)).is_current
         assert await migrations.rollback(bouncer.url) == [migrations.known_migrations()[-1]]

@@ -19,6 +19,7 @@ from evenbeat.core.jobs.model import RunState
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
+from evenbeat.store.database.migrations import Repeatable
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs.sql_login import SQL, SqlLogin, url_for_role
 from tests.sql.sql_schema import ONCE, Shop
@@ -143,6 +144,28 @@ async def test_there_an_administrator_makes_the_role_as_the_page_says(house: Hou
         answer = json.loads(await owner.fetchval(TRIGGER))
     assert (answer.get("result"), told) == ("evenbeat_sql", [])
     assert (await shop.value("select count(*) from evenbeat.run")) == 1
+
+
+async def test_there_an_upgrade_of_what_the_administrator_gave_away_asks_for_it_again(
+    house: House,
+) -> None:
+    """The engine cannot replace the functions of another role, and makes its own instead."""
+    await house.register(WHO)
+    recipe = RECIPE.replace("to evenbeat;", f"to {house.owner};")
+    admin = await asyncpg.connect(house.admin_url)
+    await admin.execute(recipe + "grant usage on schema shop to evenbeat_sql")
+    newer = [
+        replace(step, version=2) if isinstance(step, Repeatable) else step
+        for step in migrations.known_steps()
+    ]
+    assert await migrations.migrate(house.shop.database.url, newer)
+    async with house.session(house.owner) as (owner, _):
+        assert json.loads(await owner.fetchval(TRIGGER))["result"] == house.owner
+    await admin.execute(recipe)
+    await admin.close()
+    async with house.session(house.owner) as (owner, told):
+        answer = json.loads(await owner.fetchval(TRIGGER))
+    assert (answer.get("result"), told) == ("evenbeat_sql", [])
 
 
 async def test_a_given_login_is_let_in_and_is_no_more_than_it_was(

@@ -6,6 +6,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from evenbeat.store.database.migrations import known_repeatables
+
 pytestmark = pytest.mark.usefixtures("own_url")
 
 
@@ -68,6 +70,33 @@ async def test_the_schema_goes_forth_and_back(evenbeat, own_url: str) -> None:
 
     nothing = db("rollback", "--yes")
     assert (nothing.returncode, nothing.stdout) == (0, "There is nothing to roll back.\n")
+
+
+async def test_repeatable_files_are_shown_and_brought_up_to_date(evenbeat, own_url: str) -> None:
+    def db(*arguments: str):
+        return evenbeat("db", *arguments, EVENBEAT_DATABASE_URL=own_url)
+
+    def listed() -> dict[str, dict[str, str]]:
+        rows = json.loads(db("status", "-o", "json").stdout)
+        return {row["name"]: row for row in rows if row["number"].startswith("v")}
+
+    [version] = [file.version for file in known_repeatables() if file.name == "cron"]
+    cron = f"repeatable cron, version {version}"
+    assert f"Applied {cron}.\n" in db("migrate").stdout
+    assert listed()["cron"]["number"] == f"v{version}"
+    assert listed()["cron"]["applied_at"]
+
+    await execute(own_url, "update evenbeat.repeatable set version = 0 where name = 'cron'")
+    assert db("status").returncode == 1
+    assert listed()["cron"]["applied_at"] is None
+    would = db("migrate", "--dry-run")
+    assert (would.returncode, would.stdout) == (0, f"Would apply {cron}.\n")
+    assert db("migrate").stdout.endswith(f"Applied {cron}.\n")
+
+    await execute(own_url, "update evenbeat.repeatable set version = 777 where name = 'cron'")
+    assert db("status").returncode == 0
+    assert listed()["cron"]["number"] == "v777"
+    assert db("migrate").stdout == "The schema is up to date.\n"
 
 
 def test_the_number_of_steps_is_at_least_one(evenbeat, own_url: str) -> None:

@@ -52,7 +52,7 @@ async def rows_of(url: str) -> dict[str, list[str]]:
     try:
         names = await connection.fetch(
             "select relname from pg_class where relnamespace = 'evenbeat'::regnamespace"
-            " and relkind = 'r' and relname not in ('migration', 'sql_login')"
+            " and relkind = 'r' and relname not in ('migration', 'repeatable', 'sql_login')"
         )
         return {
             name: [
@@ -331,10 +331,11 @@ async def test_a_backup_of_a_newer_version_is_refused(
 async def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     elsewhere: str, tmp_path: Path
 ) -> None:
-    older = migrations.known_migrations()[:3]
+    older = migrations.known_migrations()[:1]
     await migrations.migrate(elsewhere, older)
+    assert not (await migrations.find_schema_status(elsewhere)).is_current
     made = await backup.write_backup(elsewhere, tmp_path / "old.zip")
-    assert len(made.contents.migrations) == 3
+    assert len(made.contents.migrations) == 1
     await backup.restore_backup(elsewhere, tmp_path / "old.zip")
     assert (await migrations.find_schema_status(elsewhere)).is_current
 

@@ -13,12 +13,14 @@ import pytest
 from evenbeat.core.errors import MigrationFailed, StoreUnavailable
 from evenbeat.postgres import EmbeddedServer, find_program
 from evenbeat.store.database import migrations
-from evenbeat.store.database.migrations import Migration, known_migrations
+from evenbeat.store.database.migrations import Migration, known_migrations, known_steps
 from tests.support import databases
 
 FIRST = Migration(1, "first", "create table evenbeat.a (id int);", "drop table evenbeat.a;")
 SECOND = Migration(2, "second", "create table evenbeat.b (id int);", "drop table evenbeat.b;")
 BAD = Migration(2, "bad", "create table evenbeat.b (id int); select 1 / 0;", "select 1;")
+# What is left of a schema that was taken back.
+RECORDS = {"migration", "migration_pkey", "repeatable", "repeatable_pkey"}
 
 
 @pytest.fixture
@@ -50,11 +52,12 @@ async def tables(url: str) -> set[str]:
 
 
 async def test_up_down_and_up_again_leave_the_same_schema(url: str) -> None:
-    steps = list(known_migrations())
+    steps, numbered = list(known_steps()), list(known_migrations())
     assert await migrations.migrate(url) == steps
     schema = schema_of(url)
     assert "CREATE TABLE evenbeat.pulse" in schema
-    assert await migrations.rollback(url, len(steps)) == steps[::-1]
+    assert "CREATE VIEW metadata.scheduled_jobs" in schema
+    assert await migrations.rollback(url, len(steps)) == numbered[::-1]
     assert "evenbeat.pulse" not in schema_of(url)
     assert await migrations.migrate(url) == steps
     assert schema_of(url) == schema
@@ -63,7 +66,9 @@ async def test_up_down_and_up_again_leave_the_same_schema(url: str) -> None:
 async def test_the_way_back_leaves_nothing_but_the_history_of_migrations(url: str) -> None:
     await migrations.migrate(url)
     await migrations.rollback(url, 1000)
-    assert await tables(url) == {"migration", "migration_pkey"}
+    assert await tables(url) == RECORDS
+    left = "CREATE (FUNCTION|VIEW|TRIGGER|DOMAIN|SEQUENCE|SCHEMA (?!evenbeat;)).*"
+    assert re.findall(left, schema_of(url)) == []
     assert await migrations.rollback(url) == []
 
 
@@ -89,7 +94,7 @@ async def test_where_nothing_is_to_do_nobody_is_waited_for(url: str) -> None:
 
 async def test_the_status_of_an_empty_database_is_told_without_changing_it(url: str) -> None:
     status = await migrations.find_schema_status(url)
-    assert status.pending == known_migrations()
+    assert status.pending == known_steps()
     assert not status.is_current
     assert await tables(url) == set()
 
@@ -106,7 +111,7 @@ async def test_only_what_is_pending_is_applied(url: str) -> None:
 async def test_a_failing_migration_changes_nothing_and_says_which_it_was(url: str) -> None:
     with pytest.raises(MigrationFailed, match=r"0002 bad.*nothing was changed.*zero"):
         await migrations.migrate(url, [FIRST, BAD])
-    assert await tables(url) == {"a", "migration", "migration_pkey"}
+    assert await tables(url) == {"a", *RECORDS}
     assert (await migrations.find_schema_status(url, [FIRST, BAD])).pending == (BAD,)
 
 
@@ -142,8 +147,8 @@ async def test_any_number_may_migrate_at_once_and_each_step_is_taken_once(
 
 async def test_processes_may_migrate_at_once(url: str) -> None:
     program = (
-        "import asyncio, sys; from evenbeat.store import migrate; "
-        "print('applied', len(asyncio.run(migrate.migrate(sys.argv[1]))))"
+        "import asyncio, sys; from evenbeat.store.database import migrations; "
+        "print('applied', len(asyncio.run(migrations.migrate(sys.argv[1]))))"
     )
     started = [
         await asyncio.create_subprocess_exec(
@@ -154,7 +159,7 @@ async def test_processes_may_migrate_at_once(url: str) -> None:
     outputs = [(await each.communicate())[0].decode() for each in started]
     assert [each.returncode for each in started] == [0, 0]
     applied = [int(output.rpartition("applied ")[2]) for output in outputs]
-    assert sum(applied) == len(known_migrations())
+    assert sum(applied) == len(known_steps())
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from datetime import datetime
 from typing import Annotated
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -78,21 +79,32 @@ def rollback(
 
 @app.command()
 def status(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """Show every migration and when it was applied; exit code 1 if any is pending.
+    """Show every migration and repeatable file, with its time; exit code 1 if any is pending.
 
     Example: evenbeat db status
     """
     found = with_url(migrations.find_schema_status, data_dir)
-    applied = {step.number: step for step in found.applied}
-    names = {step.number: step.name for step in (*found.known, *found.applied)}
-    rows = [
-        (f"{number:04}", name, applied[number].applied_at if number in applied else None)
-        for number, name in sorted(names.items())
-    ]
-    printing.print_table(("number", "name", "applied_at"), rows, output)
+    printing.print_table(("number", "name", "applied_at"), steps_of(found), output)
     found.check()
     if found.pending:
         raise typer.Exit(1)
+
+
+def steps_of(found: migrations.SchemaStatus) -> list[tuple[str, str, datetime | None]]:
+    """Numbered migrations, then repeatable files, which have a version instead: v1."""
+    applied = {step.number: step for step in found.applied}
+    names = {step.number: step.name for step in (*found.migrations, *found.applied)}
+    numbered = [
+        (f"{number:04}", name, applied[number].applied_at if number in applied else None)
+        for number, name in sorted(names.items())
+    ]
+    outdated = {file.name: file for file in found.pending_repeatables}
+    recorded = [file for file in found.repeatables if file.name not in outdated]
+    return [
+        *numbered,
+        *((f"v{file.version}", file.name, file.applied_at) for file in recorded),
+        *((f"v{file.version}", file.name, None) for file in outdated.values()),
+    ]
 
 
 @app.command()

@@ -1,7 +1,11 @@
-"""The schema's history: numbered files, applied in order, each in one transaction.
+"""The schema of a database: numbered migrations, applied once each, and then repeatable files.
 
-`schema/NNNN_name.up.sql` goes forward and `.down.sql` goes back. Applied files are remembered
-with their checksums, so a file that was changed afterwards is noticed, not run.
+A numbered migration is a folder `schema/NNNN_name`. Its files go forward, in the order of their
+names and in one transaction; `down.sql` goes back. Applied migrations are recorded with their
+checksums, so that a migration that was changed afterwards is refused.
+
+A repeatable file, `schema/repeatable/NN_name.sql`, makes views, functions and triggers by
+`create or replace`. It is applied again when its version is raised. See decision 29.
 """
 
 import hashlib
@@ -23,12 +27,16 @@ from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("database/migrations")
 OLDEST_POSTGRES = 15
-FILE_NAME = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)\.up\.sql")
+FOLDER = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)")
+REPEATABLE = re.compile(r"\d\d_(?P<name>\w+)\.sql")
+VERSION = re.compile(r"-- version: (\d+)\n")
+MADE = re.compile(r"^create (?:or replace )?(?:function|view) ([\w.]+)", re.MULTILINE)
+WAY_BACK = "down.sql"
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema, with its way back."""
+    """One numbered step of the schema, with its way back."""
 
     number: int
     name: str
@@ -37,15 +45,39 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.up.encode()).hexdigest()
+        return checksum_of(self.up)
 
     def __str__(self) -> str:
         return f"{self.number:04} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A file of views, functions and triggers, which may be applied again and again."""
+
+    name: str
+    version: int
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        return checksum_of(self.text)
+
+    @property
+    def objects(self) -> frozenset[str]:
+        """The names of the views and functions that the file makes, each with its schema."""
+        return frozenset(MADE.findall(self.text))
+
+    def __str__(self) -> str:
+        return f"repeatable {self.name}, version {self.version}"
+
+
+Step = Migration | Repeatable
+
+
+@dataclass(frozen=True, slots=True)
 class AppliedMigration:
-    """A step that a database has taken."""
+    """A numbered migration that a database records."""
 
     number: int
     name: str
@@ -54,16 +86,40 @@ class AppliedMigration:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaStatus:
-    """Where a database stands against the migrations this version knows."""
+class AppliedRepeatable:
+    """A repeatable file that a database records."""
 
-    known: tuple[Migration, ...]
+    name: str
+    version: int
+    checksum: str
+    applied_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """What a database records, against the steps that this version of Evenbeat knows."""
+
+    known: tuple[Step, ...]
     applied: tuple[AppliedMigration, ...]
+    repeatables: tuple[AppliedRepeatable, ...] = ()
 
     @property
-    def pending(self) -> tuple[Migration, ...]:
+    def migrations(self) -> tuple[Migration, ...]:
+        return tuple(step for step in self.known if isinstance(step, Migration))
+
+    @property
+    def pending_migrations(self) -> tuple[Migration, ...]:
         done = {step.number for step in self.applied}
-        return tuple(step for step in self.known if step.number not in done)
+        return tuple(step for step in self.migrations if step.number not in done)
+
+    @property
+    def pending_repeatables(self) -> tuple[Repeatable, ...]:
+        files = (step for step in self.known if isinstance(step, Repeatable))
+        return tuple(file for file in files if self.is_outdated(file))
+
+    @property
+    def pending(self) -> tuple[Step, ...]:
+        return (*self.pending_migrations, *self.pending_repeatables)
 
     @property
     def is_current(self) -> bool:
@@ -71,24 +127,37 @@ class SchemaStatus:
 
     @property
     def is_newer(self) -> bool:
-        known = {step.number for step in self.known}
+        known = {step.number for step in self.migrations}
         return any(step.number not in known for step in self.applied)
 
+    def is_outdated(self, file: Repeatable) -> bool:
+        """Whether the database has an older text of this file, or none.
+
+        A newer release may have applied a higher version: that one stays. The same version with
+        another text is a file under development.
+        """
+        for recorded in self.repeatables:
+            if recorded.name == file.name:
+                if recorded.version == file.version:
+                    return recorded.checksum != file.checksum
+                return recorded.version < file.version
+        return True
+
     def newest(self, steps: int) -> list[Migration]:
-        """The applied steps that would go first, newest first."""
+        """The applied migrations that a rollback would take back first, newest first."""
         done = {step.number for step in self.applied}
-        return [step for step in reversed(self.known) if step.number in done][:steps]
+        return [step for step in reversed(self.migrations) if step.number in done][:steps]
 
     def check(self) -> None:
-        """Refuse a database that a newer version made, and files changed after they were run."""
+        """Refuse a database that a newer version made, and migrations changed after they ran."""
         if self.is_newer:
-            newest, ours = self.applied[-1], self.known[-1].number if self.known else 0
+            newest, ours = self.applied[-1], max((m.number for m in self.migrations), default=0)
             raise MigrationFailed(
                 f"the database is at migration {newest.number:04} ({newest.name}), this version "
                 f"knows migrations up to {ours:04}: upgrade Evenbeat, or roll the database back "
                 "with the version that migrated it"
             )
-        checksums = {step.number: step.checksum for step in self.known}
+        checksums = {step.number: step.checksum for step in self.migrations}
         for step in self.applied:
             if step.checksum != checksums[step.number]:
                 raise MigrationFailed(
@@ -97,25 +166,50 @@ class SchemaStatus:
                 )
 
 
+def checksum_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def known_steps() -> tuple[Step, ...]:
+    return (*known_migrations(), *known_repeatables())
+
+
 def known_migrations() -> tuple[Migration, ...]:
-    folder = resources.files("evenbeat.store") / "schema"
     found: list[Migration] = []
-    for file in folder.iterdir():
-        match = FILE_NAME.fullmatch(file.name)
-        if match:
-            down = folder / file.name.replace(".up.sql", ".down.sql")
-            found.append(
-                Migration(
-                    int(match["number"]),
-                    match["name"],
-                    file.read_text(encoding="utf-8"),
-                    down.read_text(encoding="utf-8"),
-                )
-            )
+    for folder in schema_folder().iterdir():
+        if match := FOLDER.fullmatch(folder.name):
+            files = {file.name: read(file) for file in folder.iterdir() if file.name[-4:] == ".sql"}
+            down = files.pop(WAY_BACK)
+            up = "\n".join(text for _, text in sorted(files.items()))
+            found.append(Migration(int(match["number"]), match["name"], up, down))
     return tuple(sorted(found, key=lambda step: step.number))
 
 
-async def find_schema_status(url: str, known: Sequence[Migration] | None = None) -> SchemaStatus:
+def known_repeatables() -> tuple[Repeatable, ...]:
+    files = sorted((schema_folder() / "repeatable").iterdir(), key=lambda file: file.name)
+    return tuple(
+        repeatable(match["name"], read(file))
+        for file in files
+        if (match := REPEATABLE.fullmatch(file.name))
+    )
+
+
+def repeatable(name: str, text: str) -> Repeatable:
+    version = VERSION.match(text)
+    if version is None:
+        raise ValueError(f"repeatable file {name} must begin with a line `-- version: 1`")
+    return Repeatable(name, int(version[1]), text)
+
+
+def schema_folder() -> Any:
+    return resources.files("evenbeat.store") / "schema"
+
+
+def read(file: Any) -> str:
+    return str(file.read_text(encoding="utf-8"))
+
+
+async def find_schema_status(url: str, known: Sequence[Step] | None = None) -> SchemaStatus:
     connection = await connect(url)
     try:
         return await read_schema_status(Session(connection, "database"), known)
@@ -123,18 +217,21 @@ async def find_schema_status(url: str, known: Sequence[Migration] | None = None)
         await connection.close()
 
 
-async def read_schema_status(
-    session: Session, known: Sequence[Migration] | None = None
-) -> SchemaStatus:
-    steps = tuple(known_migrations() if known is None else known)
+async def read_schema_status(session: Session, known: Sequence[Step] | None = None) -> SchemaStatus:
+    steps = tuple(known_steps() if known is None else known)
     if not await session.fetch_value(SQL["exists"]):
         return SchemaStatus(steps, ())
-    rows = await session.fetch(SQL["applied"])
-    return SchemaStatus(steps, tuple(AppliedMigration(*row) for row in rows))
+    applied = await session.fetch(SQL["applied"])
+    repeatables = await session.fetch(SQL["applied_repeatables"])
+    return SchemaStatus(
+        steps,
+        tuple(AppliedMigration(*row) for row in applied),
+        tuple(AppliedRepeatable(*row) for row in repeatables),
+    )
 
 
-async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply whatever is pending, and say what that was."""
+async def migrate(url: str, known: Sequence[Step] | None = None) -> list[Step]:
+    """Apply the pending steps, and return them."""
     connection = await connect(url, is_patient=True)
     try:
         session = Session(connection, "database")
@@ -147,16 +244,16 @@ async def migrate(url: str, known: Sequence[Migration] | None = None) -> list[Mi
 
 
 async def apply_pending(
-    connection: Any, session: Session, known: Sequence[Migration] | None = None
-) -> list[Migration]:
-    """Whatever is pending of these, or of all; part of the transaction that is under way."""
-    done: list[Migration] = []
-    # Nearly every start finds nothing to do, and need not wait for whoever holds the lock.
-    if await find_next_migration(session, known) is None:
-        return done
+    connection: Any, session: Session, known: Sequence[Step] | None = None
+) -> list[Step]:
+    """Apply the pending ones of these steps, or of all; within an open transaction, if any."""
+    # Nearly every start finds nothing to do, and then does not wait for the lock.
+    if not (await checked_status(session, known)).pending:
+        return []
+    done: list[Step] = []
     while step := await apply_next(connection, session, known):
-        log.get_logger().info(log.MIGRATED, migration=str(step))
         done.append(step)
+    done += await apply_repeatables(connection, session, known)
     return done
 
 
@@ -174,35 +271,74 @@ async def refuse_old_server(session: Session) -> None:
         )
 
 
+async def checked_status(session: Session, known: Sequence[Step] | None) -> SchemaStatus:
+    now = await read_schema_status(session, known)
+    now.check()
+    return now
+
+
 async def apply_next(
-    connection: Any, session: Session, known: Sequence[Migration] | None
+    connection: Any, session: Session, known: Sequence[Step] | None
 ) -> Migration | None:
-    """The next pending step, looked up again under the lock: another process may have taken it."""
+    """Apply the next pending migration, in a transaction of its own.
+
+    It is looked up again under the lock: another process may have applied it meanwhile.
+    """
     with translate_driver_errors():
         async with connection.transaction():
             await session.execute(SQL["lock"])
-            step = await find_next_migration(session, known)
-            if step is None:
+            pending = (await checked_status(session, known)).pending_migrations
+            if not pending:
                 return None
-            await session.execute(SQL["create_schema"])
-            await session.execute(SQL["create_table"])
+            step = pending[0]
+            await create_records(session)
             await run_file(connection, step, step.up)
             await session.execute(
                 SQL["record"], number=step.number, name=step.name, checksum=step.checksum
             )
+    log.get_logger().info(log.MIGRATED, migration=str(step))
     return step
 
 
-async def find_next_migration(
-    session: Session, known: Sequence[Migration] | None
-) -> Migration | None:
-    now = await read_schema_status(session, known)
-    now.check()
-    return now.pending[0] if now.pending else None
+async def apply_repeatables(
+    connection: Any, session: Session, known: Sequence[Step] | None
+) -> Sequence[Repeatable]:
+    """Apply all outdated files in one transaction.
+
+    Objects that were there before keep the privileges that people gave and took, even if a file
+    drops them and creates them again.
+    """
+    with translate_driver_errors():
+        async with connection.transaction():
+            await session.execute(SQL["lock"])
+            files = (await checked_status(session, known)).pending_repeatables
+            if not files:
+                return ()
+            await create_records(session)
+            objects = sorted(frozenset[str]().union(*(file.objects for file in files)))
+            before = await session.fetch_value(SQL["privileges"], objects=objects)
+            for file in files:
+                await run_file(connection, file, file.text)
+                await session.execute(
+                    SQL["record_repeatable"],
+                    name=file.name,
+                    version=file.version,
+                    checksum=file.checksum,
+                )
+            for row in await session.fetch(SQL["put_back"], objects=objects, before=before):
+                await connection.execute(row["statement"])
+    for file in files:
+        log.get_logger().info(log.MIGRATED, migration=str(file))
+    return files
+
+
+async def create_records(session: Session) -> None:
+    for name in ("create_schema", "create_table", "create_repeatable_table"):
+        await session.execute(SQL[name])
 
 
 async def rollback(url: str, steps: int = 1) -> list[Migration]:
-    """Take the newest steps back, and say which they were."""
+    """Take the newest migrations back, and return them."""
     undone: list[Migration] = []
     connection = await connect(url, is_patient=True)
     try:
@@ -216,21 +352,28 @@ async def rollback(url: str, steps: int = 1) -> list[Migration]:
 
 
 async def roll_back_newest(connection: Any, session: Session) -> Migration | None:
+    """Take the newest migration back; with the first one go the objects of repeatable files.
+
+    In any case their records go, so that the release that migrates next applies its own files.
+    """
     with translate_driver_errors():
         async with connection.transaction():
             await session.execute(SQL["lock"])
-            now = await read_schema_status(session)
-            now.check()
+            now = await checked_status(session, None)
             if not now.applied:
                 return None
-            step = next(s for s in now.known if s.number == now.applied[-1].number)
+            [step] = now.newest(1)
+            if len(now.applied) == 1:
+                await run_file(connection, step, read(schema_folder() / "repeatable" / WAY_BACK))
             await run_file(connection, step, step.down)
             await session.execute(SQL["forget"], number=step.number)
+            await session.execute(SQL["forget_repeatables"])
     return step
 
 
-async def run_file(connection: Any, step: Migration, text: str) -> None:
+async def run_file(connection: Any, step: Step, text: str) -> None:
     try:
         await connection.execute(text)
     except asyncpg.PostgresError as error:
-        raise MigrationFailed(f"migration {step} failed, nothing was changed: {error}") from error
+        sort = "migration " if isinstance(step, Migration) else ""
+        raise MigrationFailed(f"{sort}{step} failed, nothing was changed: {error}") from error

@@ -56,11 +56,7 @@ from unnest(
     is_parked, is_replanned
 )
 where p.id = o.job_id
-  and case
-      when p.token is not null then 'r'::"char"
-      when p.is_parked then 'b'::"char"
-      else p.state
-  end = any (:allowed::"char"[]);
+  and evenbeat.shown_state(p) = any (:allowed::"char"[]);
 
 -- name: delete
 -- The name is free at once; the history stays.

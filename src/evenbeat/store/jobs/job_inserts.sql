@@ -108,10 +108,7 @@ beating as (
     from given
     order by given.dedupe_key, given.id
     on conflict (dedupe_key) where dedupe_key is not null
-        and (
-            state in ('p', 's', 'z', 'd')
-            or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
-        ) do nothing
+        and evenbeat.is_live(state, retry_at, next_beat_at, manual_at) do nothing
     returning pulse.id
 ),
 kept as materialized (
@@ -126,16 +123,12 @@ kept as materialized (
 :write_side_rows;
 
 -- name: holders
--- The live jobs that hold these dedupe keys, by the words of the index that keeps them apart.
+-- The live jobs that hold these dedupe keys.
 select pulse.dedupe_key, job.uid::text as uid
 from evenbeat.pulse
 join evenbeat.job on job.id = pulse.id
 where pulse.dedupe_key = any (:keys::text[])
-  and (
-      pulse.state in ('p', 's', 'z', 'd')
-      or pulse.state = 'f'
-      and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null
-  );
+  and evenbeat.is_live(pulse.state, pulse.retry_at, pulse.next_beat_at, pulse.manual_at);
 
 -- name: is_backend_gone
 -- Whether nobody works on what a lost connection asked for. Asked before looking for what it may

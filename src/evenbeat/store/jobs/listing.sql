@@ -17,11 +17,7 @@ end
         'labels', job.labels, 'wording', job.wording
     )::text as written,
     pulse.group_limit, job.version, job.created_at, job.updated_at,
-    case
-        when pulse.token is not null then 'r'::"char"
-        when pulse.is_parked then 'b'::"char"
-        else pulse.state
-    end as state,
+    evenbeat.shown_state(pulse) as state,
     pulse.state as resting, pulse.wanted,
     case when pulse.token is not null then pulse.cause end as cause,
     pulse.priority, pulse.state_at, pulse.next_beat_at, pulse.retry_at, pulse.manual_at,
@@ -41,11 +37,7 @@ left join evenbeat.node on node.id = pulse.node_id and pulse.token is not null
 job.deleted_at is null
 and (:before::bigint is null or job.id < :before)
 and (:statuses::"char"[] is null or :status = any (:statuses))
-and (:states::"char"[] is null or case
-    when pulse.token is not null then 'r'::"char"
-    when pulse.is_parked then 'b'::"char"
-    else pulse.state
-end = any (:states))
+and (:states::"char"[] is null or evenbeat.shown_state(pulse) = any (:states))
 and (:kinds::text[] is null or job.kind = any (:kinds))
 and (:groups::text[] is null or job.group_key = any (:groups))
 and (:source_id::text is null or job.payload ->> 'source_id' = :source_id)

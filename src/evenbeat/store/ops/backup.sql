@@ -1,5 +1,5 @@
 -- name: tables
--- Every table of ours but the history of migrations and the password of this place, with the
+-- Every table of ours but the records of migrations and the password of this place, with the
 -- columns that are written rather than generated, and the tables that must be filled before it.
 select
     pg_class.relname as name,
@@ -23,7 +23,7 @@ select
 from pg_class
 where pg_class.relnamespace = to_regnamespace('evenbeat')
   and pg_class.relkind = 'r'
-  and pg_class.relname not in ('migration', 'sql_login')
+  and pg_class.relname not in ('migration', 'repeatable', 'sql_login')
 order by pg_class.relname;
 
 -- name: sequences
@@ -57,43 +57,8 @@ begin
         from pg_class
         where pg_class.relnamespace = 'evenbeat'::regnamespace
           and pg_class.relkind = 'r'
-          and pg_class.relname <> 'migration'
+          and pg_class.relname not in ('migration', 'repeatable')
     );
-end
-$$;
-
--- name: disable_triggers
--- What triggers would write is in the backup already.
-do $$
-declare
-    armed regclass;
-begin
-    for armed in
-        select distinct pg_trigger.tgrelid
-        from pg_trigger
-        join pg_class on pg_class.oid = pg_trigger.tgrelid
-        where pg_class.relnamespace = 'evenbeat'::regnamespace
-          and not pg_trigger.tgisinternal
-    loop
-        execute format('alter table %s disable trigger user', armed);
-    end loop;
-end
-$$;
-
--- name: enable_triggers
-do $$
-declare
-    disarmed regclass;
-begin
-    for disarmed in
-        select distinct pg_trigger.tgrelid
-        from pg_trigger
-        join pg_class on pg_class.oid = pg_trigger.tgrelid
-        where pg_class.relnamespace = 'evenbeat'::regnamespace
-          and pg_trigger.tgenabled = 'D'
-    loop
-        execute format('alter table %s enable trigger user', disarmed);
-    end loop;
 end
 $$;
 

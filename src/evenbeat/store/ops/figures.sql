@@ -169,23 +169,11 @@ select set_config('enable_seqscan', 'on', true);
 -- and have an index.
 select counted.state, sum(counted.count)::bigint as count
 from (
-    select
-        case
-            when pulse.token is not null then 'r'::"char"
-            when pulse.is_parked then 'b'::"char"
-            else pulse.state
-        end as state,
-        count(*) as count
+    select evenbeat.shown_state(pulse) as state, count(*) as count
     from evenbeat.pulse
     group by 1
     union all
-    select
-        case
-            when pulse.token is not null then 'r'::"char"
-            when pulse.is_parked then 'b'::"char"
-            else pulse.state
-        end,
-        -count(*)
+    select evenbeat.shown_state(pulse), -count(*)
     from evenbeat.job
     join evenbeat.pulse on pulse.id = job.id
     where job.deleted_at is not null

@@ -74,7 +74,7 @@ with counted as materialized (
         coalesce(job.kind, '') as kind,
         coalesce(job.group_key, '') as group_key,
         case
-            when job.timetable -> 'schedule' ?| array['once', 'now', 'at'] then 0
+            when not evenbeat.is_recurring(job.timetable) then 0
             else coalesce(job.id, 0)
         end as job_id,
         count(*) filter (where run.state = 'c') as completed,
@@ -247,7 +247,7 @@ doomed as materialized (
           and pulse.next_beat_at is null
           and pulse.retry_at is null
           and pulse.manual_at is null
-          and job.timetable -> 'schedule' ?| array['once', 'now', 'at']
+          and not evenbeat.is_recurring(job.timetable)
       )
       and coalesce(
           (

@@ -1,35 +1,31 @@
--- Enqueueing: keys by which jobs are not added twice, and the function that adds jobs from SQL.
+-- version: 1
+-- evenbeat.enqueue adds a job that runs once, in the transaction of its caller.
 
--- The key is unique among live jobs, and the index alone sees to it: whatever ends a job takes it
--- out of the index, in the same statement and without knowing of keys. Only people bring an ended
--- job back to life; completion never does, so that no key can stand in its way.
--- The claim writes none of the columns named here. A job without a key costs one look at a null.
-alter table evenbeat.pulse
-    add column dedupe_key text collate "C"
-    check (dedupe_key <> '' and length(dedupe_key) <= 200);
-create unique index pulse_dedupe on evenbeat.pulse (dedupe_key)
-    where dedupe_key is not null
-      and (
-          state in ('p', 's', 'z', 'd')
-          or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
-      );
-
--- What is wrong with a job, as "field: what to do about it"; null: nothing. The limits are those of
--- Python's checks, as far as SQL can see: a handler's own check of its payload is not made here.
--- jsonpath rather than casts: what is of another type is a fault then, and no error of the cast's.
-create function evenbeat.fault_of_job(
+-- Returns what is wrong with a job, as "field: what to do about it"; null: nothing. The limits are
+-- those of Python's checks. The handler's own check of the payload needs Python and is not made.
+-- jsonpath rather than casts: a value of another type is then a fault, and not an error of the cast.
+create or replace function evenbeat.fault_of_job(
     kind text, payload jsonb, run_at timestamptz, name text, dedupe_key text, options jsonb
 ) returns text
 language plpgsql stable
 as $$
 #variable_conflict use_column
+declare
+    known constant text[] := '{priority,max_attempts,timeout,labels,runs_on,group}';
+    unknown constant text := (
+        select min(given.option)
+        from jsonb_object_keys(
+            case when jsonb_typeof(options) = 'object' then options else '{}' end
+        ) as given (option)
+        where given.option <> all (known)
+    );
 begin
     return case
         when kind is null or not exists (select from evenbeat.lane where lane.kind = fault_of_job.kind)
             then format('kind: no kind %L; known kinds: %s', kind, (
                 select string_agg(distinct lane.kind, ', ' order by lane.kind) from evenbeat.lane
             ))
-        -- What a node could not read back would be a stone in the way of all jobs it claims with it.
+        -- A node that could not read one payload could not read the jobs of the same claim either.
         when octet_length(payload::text) > 1000000
             then 'payload: is larger than 1,000,000 bytes as JSON'
         when jsonb_path_exists(payload, 'strict $.**{64 to last}')
@@ -48,18 +44,9 @@ begin
         when options ? 'schedule'
             then 'options.schedule: this function adds jobs that run once, at run_at; '
                 'add recurring ones from Python or over the API'
-        when exists (
-            select from jsonb_object_keys(options) as given (option)
-            where option not in (
-                'priority', 'max_attempts', 'timeout', 'labels', 'runs_on', 'group'
-            )
-        ) then format('options.%s: is not known; there are priority, max_attempts, timeout, '
-            'labels, runs_on and group', (
-                select min(given.option) from jsonb_object_keys(options) as given (option)
-                where given.option not in (
-                    'priority', 'max_attempts', 'timeout', 'labels', 'runs_on', 'group'
-                )
-            ))
+        when unknown is not null
+            then format('options.%s: is not known; there are priority, max_attempts, timeout, '
+                'labels, runs_on and group', unknown)
         when jsonb_path_exists(options, 'strict $.priority ? (
             !(@.type() == "number" && @ >= 0 && @ <= 100 && @.floor() == @))', silent => true)
             then 'options.priority: must be a whole number from 0 to 100'
@@ -94,7 +81,7 @@ end
 $$;
 
 -- A UUIDv7: the milliseconds, the version, and the rest of a random one.
-create function evenbeat.new_uid(at timestamptz) returns uuid
+create or replace function evenbeat.new_uid(at timestamptz) returns uuid
 language sql volatile
 as $$
     select (
@@ -103,10 +90,10 @@ as $$
     )::uuid;
 $$;
 
--- Adds a job that runs once, in the caller's transaction: with a rollback it was never there, and
--- with the commit the nodes hear of it. Writes what Python's `add` writes.
--- The clock is the database's own, whatever the clock of tests says.
-create function evenbeat.enqueue(
+-- Adds the job and returns its public id. A rollback of the caller's transaction takes the job back;
+-- with the commit the nodes hear of it. It writes what Python's `add` writes. While a live job holds
+-- the dedupe key, its id is returned instead. The clock is the database's own, in tests too.
+create or replace function evenbeat.enqueue(
     kind text,
     payload jsonb default '{}',
     run_at timestamptz default now(),
@@ -137,7 +124,7 @@ begin
     );
     new_uid := evenbeat.new_uid(at);
 
-    -- Lanes, then groups, then keys, then names: everybody who adds jobs waits in this order.
+    -- Lanes, then groups, then keys, then names: all statements that add jobs lock in this order.
     loop
         select lane.id into asked_lane
         from evenbeat.lane
@@ -168,21 +155,14 @@ begin
             enqueue.dedupe_key
         )
         on conflict (dedupe_key) where dedupe_key is not null
-            and (
-                state in ('p', 's', 'z', 'd')
-                or state = 'f' and coalesce(retry_at, next_beat_at, manual_at) is not null
-            ) do nothing
+            and evenbeat.is_live(state, retry_at, next_beat_at, manual_at) do nothing
         returning pulse.id into new_id;
         exit when found;
         select job.uid into holder
         from evenbeat.pulse
         join evenbeat.job on job.id = pulse.id
         where pulse.dedupe_key = enqueue.dedupe_key
-          and (
-              pulse.state in ('p', 's', 'z', 'd')
-              or pulse.state = 'f'
-              and coalesce(pulse.retry_at, pulse.next_beat_at, pulse.manual_at) is not null
-          );
+          and evenbeat.is_live(pulse.state, pulse.retry_at, pulse.next_beat_at, pulse.manual_at);
         if found then
             return holder;
         end if;

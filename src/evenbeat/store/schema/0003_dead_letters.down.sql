@@ -1,2 +1,0 @@
--- Takes away every dead letter; the runs stay in the history.
-drop table evenbeat.dead_letter;

@@ -1,1 +1,0 @@
-drop table evenbeat.template;
