@@ -14,8 +14,8 @@ from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunSta
 from evenbeat.core.runs.settle import Verdict
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.engine.runs import outcome_metrics
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
+from evenbeat.engine.runs.run_reports import count_outcomes
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
 from evenbeat.store.runs.completions import SettledRun
 
@@ -37,11 +37,7 @@ def microseconds(kinds: int) -> float:
     metrics = Metrics()
     batch = [ended(number, kinds) for number in range(LARGEST_BATCH)]
     ids = frozenset(range(LARGEST_BATCH))
-    best = min(
-        timeit.repeat(
-            lambda: outcome_metrics.count_outcomes(metrics, batch, ids), number=1, repeat=ROUNDS
-        )
-    )
+    best = min(timeit.repeat(lambda: count_outcomes(metrics, batch, ids), number=1, repeat=ROUNDS))
     return best / LARGEST_BATCH * 1e6
 
 
@@ -54,7 +50,7 @@ def one_by_one() -> float:
 def scrape() -> float:
     metrics = Metrics()
     batch = [ended(number, MOST_KINDS) for number in range(LARGEST_BATCH)]
-    outcome_metrics.count_outcomes(metrics, batch, frozenset(range(LARGEST_BATCH)))
+    count_outcomes(metrics, batch, frozenset(range(LARGEST_BATCH)))
     return min(timeit.repeat(lambda: metrics.text(""), number=1, repeat=10)) * 1e3
 
 

@@ -32,11 +32,11 @@ class InlineNode:
     def __init__(self, app: Evenbeat) -> None:
         self._app = app
         self._database = app.database
-        self._recorder = Recorder(self._database, lambda: None, Metrics())
-        self._usher = GroupGate(self._database)
+        self._recorder = Recorder(self._database, Metrics())
+        self._group_gate = GroupGate(self._database)
         self._definitions = DefinitionCache()
-        scribe = RunLogWriter(self._database)
-        self._toolbox = NodeServices(app.settings.secrets_dir, MOST_RUNS, scribe)
+        run_log = RunLogWriter(self._database)
+        self._services = NodeServices(app.settings.secrets_dir, MOST_RUNS, run_log)
         self._node_id: int | None = None
 
     async def run_due(self) -> list[Run]:
@@ -67,7 +67,7 @@ class InlineNode:
         """One of each lane at most, those in groups where there is no other, in turn."""
         node_id = await self._joined()
         places = dict.fromkeys(await self._lanes(), 1)
-        await self._usher.turn()
+        await self._group_gate.turn()
         for claim in (leases.claim_due, leases.claim_grouped):
             held = await claim(
                 self._database,
@@ -106,10 +106,11 @@ class InlineNode:
         run = ActiveRun(
             held,
             grace=self._app.settings.stop_grace,
-            toolbox=self._toolbox,
+            services=self._services,
             on_ended=lambda _, ended: end.set_result(ended),
         )
         run.start(self._app.registry, on_gone=lambda _: None)
+        run.limit_time()
         try:
             return await end
         except asyncio.CancelledError:
