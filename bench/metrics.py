@@ -11,13 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from prometheus_client import CollectorRegistry, Histogram
 
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunState, State
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
-from evenbeat.engine.runs.run_reports import count_outcomes
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
-from evenbeat.store.runs.completions import SettledRun
+from evenbeat.observe.run_reports import count_outcomes
 
 ROUNDS = 50
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

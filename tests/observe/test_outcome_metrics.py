@@ -18,14 +18,13 @@ from evenbeat.core.jobs.model import (
     OpenRun,
     RunState,
     State,
+    UnrunnableClaim,
 )
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.engine.runs.run_reports import count_outcomes
 from evenbeat.observe.metrics import MOST_KINDS, OTHER, Metrics
-from evenbeat.store.runs.completions import SettledRun
-from evenbeat.store.runs.leases import UnrunnableClaim
+from evenbeat.observe.run_reports import count_outcomes
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DONE = Verdict(RunState.COMPLETED, State.SCHEDULED)

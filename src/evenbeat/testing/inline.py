@@ -5,7 +5,7 @@ import secrets
 from datetime import timedelta
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.jobs.model import Run
+from evenbeat.core.jobs.model import HeldRun, Run, UnrunnableClaim
 from evenbeat.core.runs.outcome import Failed
 from evenbeat.engine.jobs.group_gate import GroupGate
 from evenbeat.engine.runs.active_run import ActiveRun
@@ -17,7 +17,6 @@ from evenbeat.store.jobs import groups
 from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases, runs
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 NAME = "inline"
 # Renewed before every use. Long, for those who step through their handler with a debugger.

@@ -21,6 +21,7 @@ from evenbeat.core.jobs.model import (
     Cause,
     Claimed,
     ErrorClass,
+    HeldRun,
     RunState,
     State,
 )
@@ -91,6 +92,15 @@ class Recorded:
     at: datetime
     duration: timedelta
     group_ids: frozenset[int] = frozenset()
+
+
+@frozen_value
+class SettledRun:
+    """A run that has ended, and what follows from it."""
+
+    claimed: HeldRun
+    verdict: Verdict
+    duration: timedelta | None
 
 
 def skip_if_too_late(claimed: Claimed, now: datetime) -> Skipped | None:

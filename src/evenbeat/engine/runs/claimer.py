@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from evenbeat.core.jobs.model import HeldRun
 from evenbeat.core.runs.outcome import HandedBack
 from evenbeat.engine.bell import Bell
 from evenbeat.engine.runs.recorder import EndedRun, Recorder
@@ -17,7 +18,7 @@ from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import Lane
 from evenbeat.store.runs import leases
-from evenbeat.store.runs.leases import HeldRun, NextDue
+from evenbeat.store.runs.leases import NextDue
 
 # A job is due and its row is locked: worth a pause, not a busy loop.
 DENIED = timedelta(milliseconds=50)

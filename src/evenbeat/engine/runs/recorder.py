@@ -10,18 +10,17 @@ import asyncpg
 
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.frozen import frozen_value
-from evenbeat.core.jobs.model import State
+from evenbeat.core.jobs.model import HeldRun, State, UnrunnableClaim
 from evenbeat.core.runs.outcome import Failed, Outcome, describe_error
-from evenbeat.core.runs.settle import Recorded, Verdict, settle, stop_job
-from evenbeat.engine.runs.run_reports import count_outcomes, log_ends
+from evenbeat.core.runs.settle import Recorded, SettledRun, Verdict, settle, stop_job
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
+from evenbeat.observe.run_reports import count_outcomes, log_ends
 from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups
 from evenbeat.store.runs import completions
-from evenbeat.store.runs.completions import SettledRun, WrittenRuns
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
+from evenbeat.store.runs.completions import WrittenRuns
 
 LARGEST_BATCH = 500
 RETRY_AFTER = 0.5

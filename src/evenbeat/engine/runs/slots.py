@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from evenbeat.config import Settings
-from evenbeat.core.jobs.model import Claimed
+from evenbeat.core.jobs.model import Claimed, HeldRun, UnrunnableClaim
 from evenbeat.core.runs.outcome import Failed, Outcome
 from evenbeat.core.runs.registry import Registry
 from evenbeat.engine.runs.active_run import UNWANTED, ActiveRun
 from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.engine.runs.recorder import LARGEST_BATCH, EndedRun, Recorder
-from evenbeat.engine.runs.run_reports import log_starts
 from evenbeat.observe import log
+from evenbeat.observe.run_reports import log_starts
 from evenbeat.store.ops.nodes import Lane
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 # A claim is one statement whatever its size; larger ones only hold their locks longer.
 LARGEST_CLAIM = 500

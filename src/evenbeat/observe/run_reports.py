@@ -10,13 +10,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from evenbeat.core.balance.model import slot_of
-from evenbeat.core.jobs.model import Cause, ErrorClass, RunState
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.jobs.model import Cause, ErrorClass, HeldRun, RunState, UnrunnableClaim
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.core.time.durations import format_duration
 from evenbeat.observe import log
 from evenbeat.observe.metrics import OTHER, Metrics
-from evenbeat.store.runs.completions import SettledRun
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 DECISIONS = {
     Cause.SCHEDULE: "scheduled",
