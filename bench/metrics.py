@@ -11,13 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from prometheus_client import CollectorRegistry, Histogram
 
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunState, State
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.engine.runs import outcome_metrics
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
-from evenbeat.store.runs.completions import SettledRun
+from evenbeat.observe.run_reports import count_outcomes
 
 ROUNDS = 50
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -37,11 +36,7 @@ def microseconds(kinds: int) -> float:
     metrics = Metrics()
     batch = [ended(number, kinds) for number in range(LARGEST_BATCH)]
     ids = frozenset(range(LARGEST_BATCH))
-    best = min(
-        timeit.repeat(
-            lambda: outcome_metrics.count_outcomes(metrics, batch, ids), number=1, repeat=ROUNDS
-        )
-    )
+    best = min(timeit.repeat(lambda: count_outcomes(metrics, batch, ids), number=1, repeat=ROUNDS))
     return best / LARGEST_BATCH * 1e6
 
 
@@ -54,7 +49,7 @@ def one_by_one() -> float:
 def scrape() -> float:
     metrics = Metrics()
     batch = [ended(number, MOST_KINDS) for number in range(LARGEST_BATCH)]
-    outcome_metrics.count_outcomes(metrics, batch, frozenset(range(LARGEST_BATCH)))
+    count_outcomes(metrics, batch, frozenset(range(LARGEST_BATCH)))
     return min(timeit.repeat(lambda: metrics.text(""), number=1, repeat=10)) * 1e3
 
 

@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 
 @dataclass(frozen=True)
 class Does:
-    """A handler that does what the test says, or gives what the test says."""
+    """A handler that calls the function of the test, or returns the value of the test."""
 
     action: Any
     kind: str = "work"
@@ -39,8 +39,8 @@ class Does:
 
 
 @dataclass(frozen=True)
-class DoesAtOnce:
-    """The same, as a handler that never waits."""
+class DoesWithoutAwait:
+    """The same, with a `run` that is a plain function."""
 
     action: Any
     kind: str = "work"
@@ -53,7 +53,7 @@ class DoesAtOnce:
 
 
 class Gate:
-    """What a handler does that waits until it is let through."""
+    """A function for a handler: it waits until the test opens the gate."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

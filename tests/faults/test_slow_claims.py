@@ -15,8 +15,8 @@ async def test_jobs_with_old_turns_are_found_by_looking_back(
 ) -> None:
     # Every claim is called slow, and the next look at all turns is half a second away.
     monkeypatch.setattr(claimer, "SLOW", -1.0)
-    monkeypatch.setattr(claimer, "LOOK_BACK_AFTER", 1e9)
-    monkeypatch.setattr(claimer, "LONGEST_LOOK_BACK", 0.5)
+    monkeypatch.setattr(claimer, "REPEAT_SLOW_AFTER", 1e9)
+    monkeypatch.setattr(claimer, "LONGEST_REPEAT_PAUSE", 0.5)
     async with workshop.node(Does(Done())):
         for _ in range(5):
             assert (await workshop.closed(await workshop.add())).state is RunState.COMPLETED

@@ -7,8 +7,8 @@ import pytest
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.registry import Registry
+from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
-from evenbeat.engine.runs.runner import run_handler
 from evenbeat.handlers.http.addresses import Addresses
 from evenbeat.handlers.http.handler import Http
 from evenbeat.handlers.http.outbound import OutboundClient

@@ -22,7 +22,7 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.run_log import MOST_LINES, NO_MORE, LogLine
-from evenbeat.engine.runs import runner
+from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Function
@@ -85,9 +85,7 @@ class Running:
         handler, job = Program(grace), job_of(payload)
         handler.check(payload)
         self._context = RunContext(job, desk)
-        self._task = asyncio.ensure_future(
-            runner.run_handler(job, self._context, Registry([handler]))
-        )
+        self._task = asyncio.ensure_future(run_handler(job, self._context, Registry([handler])))
 
     def stop(self) -> None:
         self._context.cancel()
@@ -167,9 +165,7 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
     desk: Desk, payload: Any, field: str
 ) -> None:
     job = job_of(payload)
-    ended = await runner.run_handler(
-        job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))])
-    )
+    ended = await run_handler(job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))]))
     assert isinstance(ended, Failed)
     assert field in ended.error
     assert (ended.error_type, ended.is_final) == ("InvalidInput", True)

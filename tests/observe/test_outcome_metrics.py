@@ -18,14 +18,13 @@ from evenbeat.core.jobs.model import (
     OpenRun,
     RunState,
     State,
+    UnrunnableClaim,
 )
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.engine.runs import outcome_metrics
 from evenbeat.observe.metrics import MOST_KINDS, OTHER, Metrics
-from evenbeat.store.runs.completions import SettledRun
-from evenbeat.store.runs.leases import UnrunnableClaim
+from evenbeat.observe.run_reports import count_outcomes
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DONE = Verdict(RunState.COMPLETED, State.SCHEDULED)
@@ -68,7 +67,7 @@ def value(metrics: Metrics) -> Callable[..., float | None]:
 
 
 def count(metrics: Metrics, *batch: SettledRun) -> None:
-    outcome_metrics.count_outcomes(metrics, batch, {each.claimed.run.id for each in batch})
+    count_outcomes(metrics, batch, {each.claimed.run.id for each in batch})
 
 
 ODD = {
@@ -93,7 +92,7 @@ def test_every_end_of_a_run_has_its_word(outcome: str, metrics: Metrics, value: 
 
 def test_runs_that_were_not_ours_are_not_counted(metrics: Metrics, value: Any) -> None:
     ours, fenced = ended(), ended()
-    outcome_metrics.count_outcomes(metrics, [ours, fenced], {ours.claimed.run.id})
+    count_outcomes(metrics, [ours, fenced], {ours.claimed.run.id})
     assert value("evenbeat_runs_total", kind="work", outcome="completed") == 1
     assert value("evenbeat_run_duration_seconds_count", kind="work") == 1
     assert value("evenbeat_fires_total", decision="scheduled") == 1

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from evenbeat.control.jobs.validation import resolved_group
 from evenbeat.core.jobs.ids import new_job_uid
-from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State
+from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State, UnrunnableClaim
 from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
-from evenbeat.core.runs.settle import settle
+from evenbeat.core.runs.settle import SettledRun, settle
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database import clock
@@ -23,8 +23,7 @@ from evenbeat.store.jobs.job_inserts import NewJob
 from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.completions import SettledRun, WrittenRuns
-from evenbeat.store.runs.leases import UnrunnableClaim
+from evenbeat.store.runs.completions import WrittenRuns
 
 LEASE = timedelta(minutes=5)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

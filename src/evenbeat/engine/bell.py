@@ -1,8 +1,7 @@
-"""The bell: wakes the claimer when a job may have become due.
+"""The bell: wakes a loop before its pause is over.
 
-It rings when a notification comes, when a place becomes free, and when a wait is over. A
-notification is only a hint: it may be lost or never come (behind a pooler), and the timer is
-always there.
+The claimer's bell rings when a notification comes and when a slot becomes free. A notification
+is only a hint: it may be lost, and behind a pooler it never comes. So every wait has a limit.
 """
 
 import asyncio
@@ -16,35 +15,32 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Session, connect
 from evenbeat.store.database.route import Route
 
-# A connection that only listens never learns by itself that the network was cut.
+# A connection that only listens does not notice by itself that the network was cut.
 ASK_EVERY = 10.0
 
 
-class Bell:
-    """Rung by anyone, heard by one."""
+class Bell(asyncio.Event):
+    """An event that many ring and one loop waits for; it is cleared when the loop wakes."""
 
-    def __init__(self) -> None:
-        self._rung = asyncio.Event()
+    # The same method: a bell is rung once for every run.
+    ring = asyncio.Event.set
 
-    def ring(self, *_: object) -> None:
-        self._rung.set()
-
-    async def wait(self, longest: timedelta) -> None:
-        """Return when it is rung, or after `longest`; what rang before counts once."""
+    async def wait_at_most(self, longest: timedelta) -> None:
+        """Return when the bell rings, or after `longest`. A ring from before the call counts."""
         try:
             async with asyncio.timeout(max(longest.total_seconds(), 0)):
-                await self._rung.wait()
+                await self.wait()
         except TimeoutError:
             return
         finally:
-            self._rung.clear()
+            self.clear()
 
 
 async def listen_for_wakes(route: Route, bell: Bell) -> None:
     """Ring the bell at every notification, on a connection that never holds a transaction.
 
-    Ends, by raising StoreUnavailable, only with the connection. Behind a pooler there is nothing
-    to be heard: a notification goes to whoever has the server that once listened.
+    Ends, by raising StoreUnavailable, only with the connection. Behind a pooler it does nothing:
+    there, a notification goes to whichever client has the server connection that listened.
     """
     connection: Any = await connect(route)
     try:
@@ -53,9 +49,9 @@ async def listen_for_wakes(route: Route, bell: Bell) -> None:
             await connection.close()
             await asyncio.Event().wait()
         closed = asyncio.Event()
-        connection.add_termination_listener(closed_by(closed))
-        await connection.add_listener(clock.WAKE_CHANNEL, bell.ring)
-        # Whatever was announced while nobody listened is found by looking.
+        connection.add_termination_listener(ignore_arguments(closed.set))
+        await connection.add_listener(clock.WAKE_CHANNEL, ignore_arguments(bell.ring))
+        # Notifications from before this moment were not heard: the claimer looks for itself.
         bell.ring()
         while not await wait_for_event(closed, within=ASK_EVERY):
             await clock.now(Session(connection, "database"))
@@ -64,16 +60,18 @@ async def listen_for_wakes(route: Route, bell: Bell) -> None:
         connection.terminate()
 
 
+def ignore_arguments(function: Callable[[], None]) -> Callable[..., None]:
+    """A listener of the driver, which passes the connection and more."""
+
+    def listener(*_: object) -> None:
+        function()
+
+    return listener
+
+
 async def wait_for_event(event: asyncio.Event, *, within: float) -> bool:
     try:
         async with asyncio.timeout(within):
             return await event.wait()
     except TimeoutError:
         return False
-
-
-def closed_by(closed: asyncio.Event) -> Callable[[object], None]:
-    def close(_: object) -> None:
-        closed.set()
-
-    return close

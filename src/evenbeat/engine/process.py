@@ -1,4 +1,4 @@
-"""A process that works until it is told to stop: its loop, its signals, and its end."""
+"""A process that works until a signal stops it: its loop, its signals, and its end."""
 
 import asyncio
 import contextlib
@@ -14,21 +14,51 @@ import uvloop
 from evenbeat.core.errors import EvenbeatError
 from evenbeat.observe import log, traces
 
-# For threads and tasks that a handler left behind; everything of ours is closed by then.
+# How long the loop may take to close, and a process to end, while threads or tasks that a handler
+# left behind hold it up. Everything of ours is closed by then.
 LAST_WAIT = 3.0
+# How long the last spans may take to be sent.
+LONGEST_FLUSH = 10.0
 INTERRUPTED = 130
-# What a run leaves behind is freed at once, by counting. The collector only looks for circles, and
-# by its usual 700 it looked at every batch of runs that was under way, and took it for one to stay.
+# The objects of a run are freed at once, by reference counting. The collector only finds cycles;
+# with its default of 700 it searched every batch of runs under way, and moved it to an older
+# generation.
 YOUNG_OBJECTS = 20_000
 
 Work = Callable[[asyncio.Event], Awaitable[None]]
 
 
-def run_until_signal(work: Work) -> None:
-    """Do this work until a signal comes, which sets its event. The second one waits for nothing."""
+def run_until_signal(work: Work, *, ends_process: bool = False) -> None:
+    """Do this work until a signal comes, which sets its event; a second signal cancels the work.
+
+    `ends_process`: no code of a user follows, so that threads which a handler left behind must
+    not hold up the end of the process.
+    """
     provider = traces.configure()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
+    code = 1
+    try:
+        run_loop(work)
+        code = 0
+    except asyncio.CancelledError:
+        code = INTERRUPTED
+        sys.exit(INTERRUPTED)
+    except BaseExceptionGroup as group:
+        ours = group.subgroup(EvenbeatError)
+        if ours is None:
+            raise
+        raise first_leaf(ours) from None
+    finally:
+        if provider is not None:
+            flush_traces(provider)
+        if ends_process:
+            exit_by_force(code, after=LAST_WAIT)
+
+
+def run_loop(work: Work) -> None:
+    """Run the work on a loop of its own. If the loop cannot be closed, the process ends."""
+    forced_exit: threading.Timer | None = None
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             code = 1
@@ -39,17 +69,17 @@ def run_until_signal(work: Work) -> None:
                 code = INTERRUPTED
                 raise
             finally:
-                exit_by_force(code, after=LAST_WAIT)
-    except asyncio.CancelledError:
-        sys.exit(INTERRUPTED)
-    except BaseExceptionGroup as group:
-        ours = group.subgroup(EvenbeatError)
-        if ours is None:
-            raise
-        raise first_leaf(ours) from None
+                forced_exit = exit_by_force(code, after=LAST_WAIT)
     finally:
-        if provider is not None:
-            provider.shutdown()
+        if forced_exit is not None:
+            forced_exit.cancel()
+
+
+def flush_traces(provider: traces.Provider) -> None:
+    """Send the last spans, in a thread: a collector that does not answer must not hold us up."""
+    flushing = threading.Thread(target=provider.shutdown, name="evenbeat-flush", daemon=True)
+    flushing.start()
+    flushing.join(LONGEST_FLUSH)
 
 
 async def stop_on_signals(work: Work) -> None:
@@ -80,13 +110,13 @@ def handle_signals(stopping: asyncio.Event) -> Generator[None]:
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Ctrl-C, a manager's wish, and the end of the terminal, which `nohup` wants to be ignored."""
-    ignores_the_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([] if ignores_the_terminal else [signal.SIGHUP])]
+    """SIGINT, SIGTERM, and SIGHUP unless it is ignored, as it is under `nohup`."""
+    ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignores_hangup else [signal.SIGHUP])]
 
 
-def exit_by_force(code: int, *, after: float) -> None:
-    """End the process soon, even if the loop waits for a handler that will not end."""
+def exit_by_force(code: int, *, after: float) -> threading.Timer:
+    """End the process after a while, whatever it waits for, unless the timer is cancelled."""
 
     def leave() -> None:
         sys.stdout.flush()
@@ -96,6 +126,7 @@ def exit_by_force(code: int, *, after: float) -> None:
     timer = threading.Timer(after, leave)
     timer.daemon = True
     timer.start()
+    return timer
 
 
 def first_leaf(group: BaseExceptionGroup[EvenbeatError]) -> EvenbeatError:
@@ -104,7 +135,7 @@ def first_leaf(group: BaseExceptionGroup[EvenbeatError]) -> EvenbeatError:
 
 
 class BackgroundWork:
-    """Work beside the caller's own: begun until it is ready, and ended when it is told to."""
+    """Work in a task beside the caller's: `begin` returns when it is ready, `end` when it ended."""
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()
@@ -113,7 +144,7 @@ class BackgroundWork:
     async def begin(
         self, work: Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
     ) -> None:
-        """Return when it is ready. What it raises before that is raised here."""
+        """Return when the work is ready. An error of it from before that is raised here."""
         self._working = asyncio.ensure_future(work(self._stopping, self._ready.set))
         ready = asyncio.ensure_future(self._ready.wait())
         try:
@@ -127,6 +158,6 @@ class BackgroundWork:
             await self._working
 
     async def end(self) -> None:
-        """Tell it to stop, and wait for it. What it has raised meanwhile is raised here."""
+        """Tell the work to stop, and wait for it. An error of it is raised here."""
         self._stopping.set()
         await self._working

@@ -74,7 +74,8 @@ class Function:
             return Failed(self._unknown(name), error_type="UnknownFunction")
         filled = context.secrets.fill(arguments)
         extra = {CONTEXT: context} if takes_context(function) else {}
-        return await call(partial(function, **filled, **extra), context)
+        called = partial(function, **filled, **extra)
+        return await call(called, context, is_async=is_coroutine_function(function))
 
 
 class FunctionHandler:
@@ -86,6 +87,8 @@ class FunctionHandler:
         check_callable(function)
         self._kind = kind
         self._function = function
+        # Asked once: inspecting a function takes longer than a run of one that does nothing.
+        self._is_async = is_coroutine_function(function)
         self._takes_context = takes_context(function)
         self._payload_name = payload_parameter(function)
         self._shape = find_payload_type(function, self._payload_name)
@@ -107,12 +110,13 @@ class FunctionHandler:
             filled = context.secrets.fill(context.payload)
             given.append(filled if self._shape is None else self._shape.make(filled))
         extra = {CONTEXT: context} if self._takes_context else {}
-        return await call(partial(self._function, *given, **extra), context)
+        called = partial(self._function, *given, **extra)
+        return await call(called, context, is_async=self._is_async)
 
 
-async def call(function: "partial[Any]", context: RunContext) -> Outcome:
-    """Call it where it belongs, and make an outcome of what it returns."""
-    if is_coroutine_function(function.func):
+async def call(function: "partial[Any]", context: RunContext, *, is_async: bool) -> Outcome:
+    """Call it, on the loop or in a thread, and make an outcome of what it returns."""
+    if is_async:
         value = await function()
     else:
         value = await context.in_thread(function)

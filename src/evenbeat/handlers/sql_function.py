@@ -18,17 +18,15 @@ from evenbeat.config import Settings
 from evenbeat.core.errors import InvalidInput, NotPermitted, StoreUnavailable
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.runs.handler import RunContext
-from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
-from evenbeat.core.runs.outcome_checks import check_result, make_storable
+from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome, check_result, make_storable
 from evenbeat.core.runs.run_log import Level
 from evenbeat.core.runs.secrets import Secrets, check_references
-from evenbeat.core.runs.settle import Recorded, settle
+from evenbeat.core.runs.settle import Recorded, SettledRun, settle
 from evenbeat.observe import failpoint, log
 from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import sql_function_checks
 from evenbeat.store.runs import sql_functions
-from evenbeat.store.runs.completions import SettledRun
 from evenbeat.store.runs.sql_login import SqlLogin
 
 FIELDS = ("function", "arguments")

@@ -5,7 +5,7 @@ import secrets
 from datetime import timedelta
 
 from evenbeat.app import Evenbeat
-from evenbeat.core.jobs.model import Run
+from evenbeat.core.jobs.model import HeldRun, Run, UnrunnableClaim
 from evenbeat.core.runs.outcome import Failed
 from evenbeat.engine.jobs.group_gate import GroupGate
 from evenbeat.engine.runs.active_run import ActiveRun
@@ -17,7 +17,6 @@ from evenbeat.store.jobs import groups
 from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases, runs
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
 
 NAME = "inline"
 # Renewed before every use. Long, for those who step through their handler with a debugger.
@@ -32,11 +31,11 @@ class InlineNode:
     def __init__(self, app: Evenbeat) -> None:
         self._app = app
         self._database = app.database
-        self._recorder = Recorder(self._database, lambda: None, Metrics())
-        self._usher = GroupGate(self._database)
+        self._recorder = Recorder(self._database, Metrics())
+        self._group_gate = GroupGate(self._database)
         self._definitions = DefinitionCache()
-        scribe = RunLogWriter(self._database)
-        self._toolbox = NodeServices(app.settings.secrets_dir, MOST_RUNS, scribe)
+        run_log = RunLogWriter(self._database)
+        self._services = NodeServices(app.settings.secrets_dir, MOST_RUNS, run_log)
         self._node_id: int | None = None
 
     async def run_due(self) -> list[Run]:
@@ -67,7 +66,7 @@ class InlineNode:
         """One of each lane at most, those in groups where there is no other, in turn."""
         node_id = await self._joined()
         places = dict.fromkeys(await self._lanes(), 1)
-        await self._usher.turn()
+        await self._group_gate.turn()
         for claim in (leases.claim_due, leases.claim_grouped):
             held = await claim(
                 self._database,
@@ -106,10 +105,11 @@ class InlineNode:
         run = ActiveRun(
             held,
             grace=self._app.settings.stop_grace,
-            toolbox=self._toolbox,
+            services=self._services,
             on_ended=lambda _, ended: end.set_result(ended),
         )
         run.start(self._app.registry, on_gone=lambda _: None)
+        run.limit_time()
         try:
             return await end
         except asyncio.CancelledError:

@@ -12,7 +12,7 @@ from evenbeat.core.jobs.model import Cause, Claimed, OpenRun
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.settle import Recorded
-from evenbeat.engine.runs import runner
+from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
 
 # None of a test's functions is told to stop.
@@ -51,6 +51,6 @@ async def perform(
         plan_version=1,
         runs_so_far=0,
     )
-    toolbox = NodeServices(app.settings.secrets_dir, NO_LINGERING)
-    ended = await runner.run_handler(claimed, RunContext(claimed, toolbox), app.registry)
+    services = NodeServices(app.settings.secrets_dir, NO_LINGERING)
+    ended = await run_handler(claimed, RunContext(claimed, services), app.registry)
     return ended.outcome if isinstance(ended, Recorded) else ended

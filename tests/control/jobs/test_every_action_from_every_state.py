@@ -8,9 +8,8 @@ import pytest
 from evenbeat.core.errors import IllegalTransition
 from evenbeat.core.jobs import actions, lifecycle
 from evenbeat.core.jobs.lifecycle import Action
-from evenbeat.core.jobs.model import Claimed, Job, State
+from evenbeat.core.jobs.model import Claimed, HeldRun, Job, State
 from evenbeat.store.runs import leases
-from evenbeat.store.runs.leases import HeldRun
 from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
 from tests.store.given import MINUTE
 from tests.support.databases import Clock

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from evenbeat.core.jobs.backoff import Fixed
 from evenbeat.core.jobs.model import CatchUp, Cause, Claimed, Definition, OpenRun, Policy
-from evenbeat.core.runs.late_start import skip_if_too_late
 from evenbeat.core.runs.outcome import (
     Cancelled,
     Done,
@@ -20,7 +19,7 @@ from evenbeat.core.runs.outcome import (
     Skipped,
     Snoozed,
 )
-from evenbeat.core.runs.settle import settle
+from evenbeat.core.runs.settle import settle, skip_if_too_late
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 

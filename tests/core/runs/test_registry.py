@@ -40,7 +40,7 @@ def test_a_kind_may_be_known_and_not_served() -> None:
     assert registry.served == ["echo"]
     registry["crawl"].check({"url": "https://example.org/"})
     with pytest.raises(KeyError):
-        registry.handler("crawl")
+        registry.handlers["crawl"]
 
 
 def test_every_node_serves_echo_and_http_and_knows_the_rest() -> None:

@@ -32,7 +32,7 @@ def app(settings: Settings, database: Database) -> Evenbeat:
 
 
 async def ran(workshop: Workshop, app: Evenbeat, kind: str, payload: Any) -> Run:
-    handler = app.registry.handler(kind)
+    handler = app.registry.handlers[kind]
     async with workshop.node(handler):
         jobs = Jobs(workshop.database, app.registry)
         return await workshop.closed(await jobs.add(Definition(kind, NOW, payload=payload)))
@@ -89,7 +89,7 @@ async def test_a_node_without_the_function_fails_the_run_and_another_may_have_it
     workshop: Workshop, app: Evenbeat
 ) -> None:
     app.function("other")(lambda: None)
-    async with workshop.node(app.registry.handler("function")):
+    async with workshop.node(app.registry.handlers["function"]):
         job = await workshop.add(kind="function", payload={"name": "new"})
         run = await workshop.closed(job)
     assert run.error == "no function 'new' is registered; registered: other"

@@ -39,7 +39,7 @@ def eb(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Evenbeat:
 
 
 async def test_the_jobs_of_the_page_run(workshop: Workshop, eb: Evenbeat) -> None:
-    served = [eb.registry.handler(kind) for kind in eb.registry.served]
+    served = [eb.registry.handlers[kind] for kind in eb.registry.served]
     results: dict[str, Any] = {}
     async with workshop.node(*served):
         for job in JOBS:

@@ -1,4 +1,4 @@
-"""A run under way has one end, whatever happens while its lines are written."""
+"""A run ends exactly once, whatever happens while its log lines are written."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,22 +20,22 @@ from tests.core.given import claimed
 from tests.support.waiting import PATIENCE
 
 
-class Desk(NodeServices):
-    """Writes lines as the test says."""
+class StubLog(NodeServices):
+    """Stores lines by the function of the test."""
 
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
         super().__init__(None, 10)
         self._write = write
 
     def log(self, line: LogLine) -> None:
-        """Nobody asks for it."""
+        """Lines are not kept."""
 
     async def write_log(self) -> None:
         await self._write()
 
 
 class Running:
-    """A run whose handler says one line and is done."""
+    """A run whose handler logs one line and returns."""
 
     def __init__(self, write: Callable[[], Awaitable[None]], grace: timedelta) -> None:
         job = claimed()
@@ -43,7 +43,7 @@ class Running:
         self.run = ActiveRun(
             job,
             grace=grace,
-            toolbox=Desk(write),
+            services=StubLog(write),
             on_ended=lambda _, ended: self._end.set_result(ended),
         )
         handler = FunctionHandler(job.definition.kind, speak)
@@ -58,20 +58,20 @@ async def speak(context: RunContext) -> str:
     return "done"
 
 
-async def test_the_time_that_its_lines_take_is_not_the_handlers(
+async def test_the_duration_of_a_run_leaves_out_the_time_for_its_log_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(active_run, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(active_run, "time", SimpleNamespace(monotonic_ns=lambda: clock.now))
 
     async def write() -> None:
-        clock.now = 100.0
+        clock.now = 100_000_000_000
 
     ended = await Running(write, timedelta(0)).ended()
     assert ended.duration == timedelta(0)
 
 
-async def test_whatever_goes_wrong_after_its_handler_it_ends() -> None:
+async def test_a_run_whose_log_lines_cannot_be_written_ends_as_failed() -> None:
     async def write() -> None:
         raise LookupError("no pen")
 
@@ -80,7 +80,7 @@ async def test_whatever_goes_wrong_after_its_handler_it_ends() -> None:
     assert ended.outcome.error == "LookupError: no pen"
 
 
-async def test_a_handler_that_has_returned_is_not_said_to_go_on() -> None:
+async def test_a_run_whose_handler_has_returned_is_not_called_abandoned() -> None:
     writes = asyncio.Event()
 
     async def write() -> None:
@@ -88,7 +88,7 @@ async def test_a_handler_that_has_returned_is_not_said_to_go_on() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            # A pen that heeds only the second word.
+            # Only a second cancellation ends this.
             await asyncio.Event().wait()
 
     running = Running(write, timedelta(0))

@@ -165,7 +165,7 @@ async def test_a_job_whose_definition_cannot_be_read_is_stopped_and_the_others_g
     assert await workshop.value("select due_at from evenbeat.pulse where id = $1", job.id) is None
 
 
-async def test_a_run_whose_consequences_cannot_be_told_stops_its_job_only(
+async def test_a_run_whose_consequences_cannot_be_decided_stops_its_job_only(
     workshop: Workshop, clock: Clock
 ) -> None:
     """A policy that reads well and then fails in use: its cap is no number."""
@@ -179,7 +179,7 @@ async def test_a_run_whose_consequences_cannot_be_told_stops_its_job_only(
         assert (await workshop.closed(good)).state is RunState.COMPLETED
         run = await workshop.closed(bad)
     assert run.state is RunState.FAILED
-    assert "cannot be said" in (run.error or "")
+    assert "cannot be decided" in (run.error or "")
 
 
 async def test_an_end_that_cannot_be_stored_fails_its_run_and_holds_up_no_other(

@@ -1,13 +1,10 @@
-"""Which node is given which job, and handlers that never wait."""
-
-import pytest
+"""Which node claims which job, and handlers whose `run` is a plain function."""
 
 from evenbeat.core.jobs.model import RunState, State
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
-from evenbeat.engine import node
 from evenbeat.store.ops import nodes
-from tests.engine.node_runner import Does, DoesAtOnce, Gate, Workshop
+from tests.engine.node_runner import Does, DoesWithoutAwait, Workshop
 
 
 async def test_a_job_that_asks_for_labels_runs_where_they_are(workshop: Workshop) -> None:
@@ -37,36 +34,11 @@ async def test_a_node_learns_of_a_lane_that_commits_after_a_newer_one(workshop: 
         assert (await workshop.closed(late)).state is RunState.COMPLETED
 
 
-async def test_a_handler_that_never_waits_needs_no_place(workshop: Workshop) -> None:
-    gate = Gate()
-    async with workshop.node(Does(gate, kind="slow"), DoesAtOnce(Done(result=1)), concurrency=1):
-        slow = await workshop.add(kind="slow")
-        await gate.reached.wait()
-        for _ in range(3):
-            run = await workshop.closed(await workshop.add())
-            assert (run.state, run.result) == (RunState.COMPLETED, 1)
-        gate.open.set()
-        await workshop.closed(slow)
-
-
-async def test_while_nothing_can_be_written_handlers_that_wait_are_given_their_jobs(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As it is while a stranger's transaction holds the jobs whose runs have ended.
-    monkeypatch.setattr(node, "MOST_UNWRITTEN", -1)
-    async with workshop.node(Does(Done(), kind="slow"), DoesAtOnce(Done())):
-        job = await workshop.add()
-        for _ in range(2):
-            run = await workshop.closed(await workshop.add(kind="slow"))
-            assert run.state is RunState.COMPLETED
-        assert (await workshop.look(job)).pulse.state is State.PENDING
-
-
-async def test_what_a_handler_that_never_waits_raises_fails_its_run(workshop: Workshop) -> None:
+async def test_a_plain_handler_that_raises_fails_its_run(workshop: Workshop) -> None:
     def act(context: RunContext) -> None:
         raise ValueError("out of order")
 
-    async with workshop.node(DoesAtOnce(act)):
+    async with workshop.node(DoesWithoutAwait(act)):
         run = await workshop.closed(await workshop.add(policy={"max_attempts": 1}))
     assert (run.state, run.error) == (RunState.FAILED, "ValueError: out of order")
     assert "in act" in (run.stack_trace or "")

@@ -19,7 +19,7 @@ from evenbeat.handlers.function import FunctionHandler
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.runs import run_logs, runs
-from tests.engine.node_runner import Does, DoesAtOnce, Workshop
+from tests.engine.node_runner import Does, DoesWithoutAwait, Workshop
 from tests.support.cutting_proxy import cutting_proxy
 from tests.support.waiting import PATIENCE, eventually
 
@@ -77,12 +77,9 @@ async def test_whoever_sees_the_end_of_a_run_sees_all_that_it_said(
     assert run.error == "ValueError: enough"
 
 
-async def test_a_handler_that_never_waits_is_heard_soon(workshop: Workshop) -> None:
-    handler = DoesAtOnce(lambda context: context.log("at once") or DONE)
-    async with workshop.node(handler):
-        run = await workshop.closed(await workshop.add(policy=ONCE))
-        lines = await eventually(lambda: said(workshop, run), "the line")
-    assert lines == [("info", "at once")]
+async def test_lines_of_a_plain_handler_are_stored_before_its_end(workshop: Workshop) -> None:
+    run = await ran(workshop, DoesWithoutAwait(lambda context: context.log("at once") or DONE))
+    assert await said(workshop, run) == [("info", "at once")]
 
 
 async def test_secrets_are_masked_and_what_cannot_be_stored_is_replaced(
@@ -122,12 +119,12 @@ async def test_lines_that_could_not_be_written_are_written_afterwards(workshop: 
         await far.open()
         pen = RunLogWriter(far)
         for number in range(3):
-            pen.take(LogLine(run.id, "info", f"mark {number}"))
+            pen.add_line(LogLine(run.id, "info", f"mark {number}"))
         proxy.cut_on("mark 0", "request")
-        await pen.write()
+        await pen.flush()
         assert (proxy.cuts, await said(workshop, run)) == (1, [])
-        pen.take(LogLine(run.id, "info", "mark 3"))
-        await pen.write()
+        pen.add_line(LogLine(run.id, "info", "mark 3"))
+        await pen.flush()
         await far.close()
     assert [message for _, message in await said(workshop, run)] == [
         f"mark {number}" for number in range(4)
@@ -199,19 +196,19 @@ async def test_whoever_waits_while_a_batch_cannot_be_written_waits_no_longer(
     workshop: Workshop, other_session: Any
 ) -> None:
     run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
-    pen.take(LogLine(run.id, "info", "first"))
+    pen.add_line(LogLine(run.id, "info", "first"))
     async with held_up(workshop, other_session) as is_waiting:
-        first = asyncio.ensure_future(pen.write())
+        first = asyncio.ensure_future(pen.flush())
         await eventually(is_waiting, "a line that waits")
-        pen.take(LogLine(run.id, "info", "second"))
-        others = [asyncio.ensure_future(pen.write()) for _ in range(5)]
+        pen.add_line(LogLine(run.id, "info", "second"))
+        others = [asyncio.ensure_future(pen.flush()) for _ in range(5)]
         await workshop.fetch(
             "select pg_cancel_backend(pid) from pg_locks"
             " where relation = 'evenbeat.run_log'::regclass and not granted"
         )
         await asyncio.wait_for(asyncio.gather(first, *others), PATIENCE)
         assert not await is_waiting(), "none of them has begun again"
-    await pen.write()
+    await pen.flush()
     assert [message for _, message in await said(workshop, run)] == ["first", "second"]
 
 
@@ -227,8 +224,8 @@ async def test_a_batch_is_written_though_who_asked_for_it_is_told_to_stop(
         await append(session, lines)
 
     monkeypatch.setattr(run_logs, "append", append_later)
-    pen.take(LogLine(run.id, "info", "heard"))
-    asking = asyncio.ensure_future(pen.write())
+    pen.add_line(LogLine(run.id, "info", "heard"))
+    asking = asyncio.ensure_future(pen.flush())
     await reached.wait()
     asking.cancel()
     await asyncio.wait([asking])
@@ -243,8 +240,8 @@ async def test_a_batch_is_bounded_by_its_length_as_well(
     monkeypatch.setattr(run_log_writer, "LONGEST_BATCH", 10)
     run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     for message in ("12345", "12345", "1", "a line that is longer than all", "1"):
-        pen.take(LogLine(run.id, "info", message))
-    await pen.write()
+        pen.add_line(LogLine(run.id, "info", message))
+    await pen.flush()
     batches = await workshop.fetch(
         "select count(*) from evenbeat.run_log group by xmin order by min(id)"
     )
@@ -258,12 +255,12 @@ async def test_where_too_many_wait_the_last_are_lost_and_counted(
     monkeypatch.setattr(run_log_writer, limit, 3)
     run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
     for number in range(5):
-        pen.take(LogLine(run.id, "info", str(number)))
+        pen.add_line(LogLine(run.id, "info", str(number)))
     with capture_logs() as told:
-        await pen.write()
+        await pen.flush()
     assert {"lines": 2, "reason": run_log_writer.FULL}.items() <= told[-1].items()
-    pen.take(LogLine(run.id, "info", "5"))
-    await pen.write()
+    pen.add_line(LogLine(run.id, "info", "5"))
+    await pen.flush()
     assert [message for _, message in await said(workshop, run)] == ["0", "1", "2", "5"]
 
 
@@ -272,16 +269,16 @@ async def test_what_makes_up_a_batch_is_written_without_being_asked_for(
 ) -> None:
     monkeypatch.setattr(run_log_writer, "LARGEST_BATCH", 3)
     run, pen = await ran(workshop, Does(DONE)), RunLogWriter(workshop.database)
-    await pen.write()
+    await pen.flush()
 
     def speak() -> None:
         for number in range(7):
-            pen.take(LogLine(run.id, "info", str(number)))
+            pen.add_line(LogLine(run.id, "info", str(number)))
 
     async def are_six() -> bool:
         return len(await said(workshop, run)) == 6
 
     await asyncio.to_thread(speak)
     await eventually(are_six, "two batches")
-    await pen.write()
+    await pen.flush()
     assert [message for _, message in await said(workshop, run)] == list("0123456")

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from evenbeat.core.jobs.groups import Group
-from evenbeat.core.jobs.model import Cause, State
+from evenbeat.core.jobs.model import Cause, State, UnrunnableClaim
 from evenbeat.store.jobs.jobs import DefinitionCache, UnreadableDefinition
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.leases import NextDue, UnrunnableClaim
+from evenbeat.store.runs.leases import NextDue
 from tests.conftest import START
 from tests.store.given import HOUR, LEASE, MINUTE, Shop, definition
 from tests.support.databases import Clock

@@ -4,13 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
+from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State, UnrunnableClaim
 from evenbeat.core.runs.outcome import Cancelled, Done, Failed, HandedBack, Skipped, Snoozed
-from evenbeat.core.runs.settle import settle
+from evenbeat.core.runs.settle import SettledRun, settle
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases, runs
-from evenbeat.store.runs.completions import SettledRun
-from evenbeat.store.runs.leases import UnrunnableClaim
 from tests.conftest import START
 from tests.store.given import DONE, FAILED, HOUR, MINUTE, Shop, definition
 from tests.support.databases import Clock

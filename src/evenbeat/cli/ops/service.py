@@ -27,7 +27,9 @@ def run(settings: Settings, parts: Collection[str]) -> None:
     is_watched = bound is None and settings.metrics_port is not None
     seen = server.bind(settings, "metrics_port") if is_watched else None
     # The user's app is loaded in there: what it does to traces comes after ours.
-    process.run_until_signal(lambda stopping: Service(settings, parts, bound, seen).run(stopping))
+    process.run_until_signal(
+        lambda stopping: Service(settings, parts, bound, seen).run(stopping), ends_process=True
+    )
 
 
 class Service:

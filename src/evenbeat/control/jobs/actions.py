@@ -19,10 +19,10 @@ from evenbeat.core.jobs.actions import JobChange
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.lifecycle import Action
-from evenbeat.core.jobs.model import Definition, Job, Pulse
+from evenbeat.core.jobs.model import Definition, Job, Pulse, UnrunnableClaim
 from evenbeat.core.ops.audit import Actor, NewAuditEntry, find_differences
 from evenbeat.core.runs.outcome import HandedBack
-from evenbeat.core.runs.settle import settle, stop_job
+from evenbeat.core.runs.settle import SettledRun, settle, stop_job
 from evenbeat.observe import log
 from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
@@ -31,8 +31,6 @@ from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
 from evenbeat.store.jobs.jobs import StoredJob
 from evenbeat.store.ops import audit
 from evenbeat.store.runs import completions, leases
-from evenbeat.store.runs.completions import SettledRun
-from evenbeat.store.runs.leases import UnrunnableClaim
 
 # One transaction holds them all: more would keep the ends of their runs waiting for seconds.
 MOST_AT_ONCE = 10_000

@@ -222,6 +222,23 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class UnrunnableClaim:
+    """A job that was claimed and cannot be run: this version cannot read its definition."""
+
+    id: int
+    uid: UUID | None
+    run: OpenRun
+    plan_version: int
+    error: str
+    lane_id: int = 0
+    turn_at: datetime | None = field(default=None, compare=False)
+
+
+HeldRun = Claimed | UnrunnableClaim
+"""A run that a node holds the lease of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One try at a job: a row of its history, or the run in hand (`finished_at` is None)."""
 

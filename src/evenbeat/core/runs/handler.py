@@ -7,8 +7,7 @@ from uuid import UUID
 
 from evenbeat.core.errors import InvalidInput, RunStopped
 from evenbeat.core.jobs.model import Cause, Claimed
-from evenbeat.core.runs.outcome import Outcome
-from evenbeat.core.runs.outcome_checks import make_storable
+from evenbeat.core.runs.outcome import Outcome, make_storable
 from evenbeat.core.runs.run_log import LEVELS, MOST_LINES, NO_MORE, Level, LogLine
 from evenbeat.core.runs.secrets import Secrets, find_no_secret
 from evenbeat.core.runs.settle import Recorded
@@ -17,43 +16,44 @@ Value = TypeVar("Value")
 
 
 class HandlerServices(Protocol):
-    """What a node lends to its handlers."""
+    """What a node gives to its handlers besides the job."""
 
     def find_secret(self, name: str) -> str | None:
         """The secret of this name, or None where there is none."""
         ...
 
     def in_thread(self, function: Callable[[], Value]) -> Awaitable[Value]:
-        """Call a function that blocks beside the loop."""
+        """Call a function that blocks in a thread."""
         ...
 
     def log(self, line: LogLine) -> None:
-        """Keep what a run says; from any thread."""
+        """Store a log line of a run. May be called from any thread."""
         ...
 
     async def write_log(self) -> None:
-        """Return when all that was said is written, or cannot be."""
+        """Return when the log lines so far are stored, or cannot be stored."""
         ...
 
 
 class RunContext:
-    """What a handler is told: what to do, and which try of which beat this is.
+    """What a handler gets: the payload, and which attempt at which beat this is.
 
-    A window on what was claimed: made for every run, and most handlers look at one thing.
+    It copies nothing of the claimed run: one is made for every run, and most handlers read one
+    thing of it.
     """
 
-    __slots__ = ("_claimed", "_is_cancelled", "_lines", "_secrets", "_toolbox")
+    __slots__ = ("_claimed", "_is_cancelled", "_lines", "_secrets", "_services")
 
-    def __init__(self, claimed: Claimed, toolbox: HandlerServices | None = None) -> None:
+    def __init__(self, claimed: Claimed, services: HandlerServices | None = None) -> None:
         self._claimed = claimed
-        self._toolbox = toolbox
+        self._services = services
         self._is_cancelled = False
         self._lines = 0
         self._secrets: Secrets | None = None
 
     @property
     def claimed(self) -> Claimed:
-        """For a handler that writes the end of its run itself, with the token of it."""
+        """For a handler that records the end of its run itself: that needs the run's token."""
         return self._claimed
 
     @property
@@ -70,7 +70,7 @@ class RunContext:
 
     @property
     def payload(self) -> Any:
-        """As it was written: references to secrets are references still."""
+        """As it was stored: references to secrets are not filled in."""
         return self._claimed.definition.payload
 
     @property
@@ -95,72 +95,77 @@ class RunContext:
 
     @property
     def secrets(self) -> Secrets:
-        """Secrets by name. Those that were looked at are masked in whatever the run leaves."""
+        """Secrets by name. Those that the run reads are masked in its error, result and log."""
         if self._secrets is None:
-            find = find_no_secret if self._toolbox is None else self._toolbox.find_secret
+            find = find_no_secret if self._services is None else self._services.find_secret
             self._secrets = Secrets(find)
         return self._secrets
 
     @property
     def used_secrets(self) -> Secrets | None:
-        """The secrets, if anybody asked for one."""
+        """The secrets, if the handler asked for them."""
         return self._secrets
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the run is to stop: out of time, unwanted, or its node stops. A function in a
-        thread has to look, since nothing can interrupt it."""
+        """Whether the run is to stop: it timed out, a person cancelled it, or its node stops. A
+        function in a thread has to check this, since nothing can interrupt a thread."""
         return self._is_cancelled
 
     def check(self) -> None:
-        """Raise RunStopped if the run is to stop: for loops of functions in threads."""
+        """Raise RunStopped if the run is to stop; for the loops of functions in threads."""
         if self._is_cancelled:
             raise RunStopped("the run was told to stop")
 
     def cancel(self) -> None:
-        """For the engine to say."""
+        """Tell the handler that the run is to stop. Only the engine calls this."""
         self._is_cancelled = True
 
     def log(self, message: str, level: Level = "info") -> None:
-        """Say something that is kept with the run: `evenbeat runs logs` shows it. From any thread.
+        """Store a line with the run; `evenbeat runs logs` shows it. May be called from any thread.
 
-        Secrets that the run has read are masked in it. Of one run, 1,000 lines are kept.
+        Secrets that the run has read are masked in it. A run has 1,000 lines at most.
         """
         if level not in LEVELS:
             raise InvalidInput("level", f"must be one of {', '.join(LEVELS)}")
         self._lines += 1
-        if self._toolbox is None or self._lines > MOST_LINES + 1:
+        if self._services is None or self._lines > MOST_LINES + 1:
             return
         text = NO_MORE if self._lines > MOST_LINES else make_storable(str(message), self._secrets)
-        self._toolbox.log(LogLine(self.run_id, level, text))
+        self._services.log(LogLine(self.run_id, level, text))
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the handler has logged anything."""
+        return self._lines > 0
 
     async def write_log(self) -> None:
-        """For the engine, at the end of the run."""
-        if self._lines and self._toolbox is not None:
-            await self._toolbox.write_log()
+        """Return when the run's lines are stored. The engine calls this at the end of the run."""
+        if self._lines and self._services is not None:
+            await self._services.write_log()
 
     def in_thread(self, function: Callable[[], Value]) -> Awaitable[Value]:
-        """Call a function that blocks, without holding up the node: `await` what comes back."""
-        if self._toolbox is None:
+        """Call a function that blocks in a thread; `await` the answer."""
+        if self._services is None:
             raise RuntimeError("only a node has threads: this context belongs to none")
-        return self._toolbox.in_thread(function)
+        return self._services.in_thread(function)
 
 
 class Kind(Protocol):
-    """A sort of job that can be written down, whether or not a node here can run it."""
+    """A kind of job that can be added, whether or not this process can run it."""
 
     @property
     def kind(self) -> str: ...
 
     def check(self, payload: Any) -> None:
-        """Raise InvalidInput for a payload that can never work: told when the job is written."""
+        """Raise InvalidInput for a payload that can never work; called when a job is added."""
         ...
 
 
 class Handler(Kind, Protocol):
-    """The code for one kind. It may raise: that is a failed run, with the stack trace kept."""
+    """The code for one kind. If it raises, the run fails, and the stack trace is stored."""
 
     def run(self, context: RunContext) -> Outcome | Awaitable[Outcome | Recorded]:
-        """Do it. An `async def` runs beside others; a plain function is called at once, before
-        anything else goes on, and so must never wait. What blocks goes to `context.in_thread`."""
+        """Do the work, on the node's event loop. It must not block: a function that blocks is
+        called by `await context.in_thread(function)`."""
         ...

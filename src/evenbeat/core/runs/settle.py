@@ -1,4 +1,6 @@
-"""What follows from the end of a run: the one place where that is decided.
+"""What becomes of a beat: whether it is still run, and what follows from the end of its run.
+
+This is the one place where that is decided.
 
 A beat is settled (done, exhausted, cancelled, skipped) or a retry of it waits: never both, and
 never neither. The cursor, `next_beat_at`, moves only when its beat is settled. What a person asked
@@ -12,8 +14,17 @@ from typing import Any, NamedTuple
 
 from evenbeat.core.frozen import frozen_value
 from evenbeat.core.jobs.backoff import find_retry_rule
-from evenbeat.core.jobs.catchup import MissedBeats, find_next_beat
-from evenbeat.core.jobs.model import AfterFailure, Cause, Claimed, ErrorClass, RunState, State
+from evenbeat.core.jobs.catchup import MANUAL, OVERDUE, RETRY, MissedBeats, find_next_beat
+from evenbeat.core.jobs.model import (
+    AfterFailure,
+    CatchUp,
+    Cause,
+    Claimed,
+    ErrorClass,
+    HeldRun,
+    RunState,
+    State,
+)
 from evenbeat.core.runs.outcome import (
     Cancelled,
     Done,
@@ -24,13 +35,13 @@ from evenbeat.core.runs.outcome import (
     Skipped,
     Snoozed,
 )
+from evenbeat.core.time.durations import describe_duration
 
 # A job that kills its node again and again must not take the whole fleet down with it.
 MOST_LOSSES = 3
 # An instant far beyond any plan would be refused by the store, and the end of the run with it.
 LONGEST_SNOOZE = timedelta(days=366)
-# What is asked for every run is not looked up in its enumeration every time.
-_MANUAL = Cause.MANUAL
+_SECOND = timedelta(seconds=1)
 
 
 @frozen_value
@@ -81,6 +92,35 @@ class Recorded:
     at: datetime
     duration: timedelta
     group_ids: frozenset[int] = frozenset()
+
+
+@frozen_value
+class SettledRun:
+    """A run that has ended, and what follows from it."""
+
+    claimed: HeldRun
+    verdict: Verdict
+    duration: timedelta | None
+
+
+def skip_if_too_late(claimed: Claimed, now: datetime) -> Skipped | None:
+    """Skipped if the beat comes too late to be run; asked before the handler starts."""
+    run, policy = claimed.run, claimed.definition.policy
+    if run.beat_at is None or run.cause is MANUAL or run.cause is RETRY:
+        return None
+    late = now - run.beat_at
+    if policy.start_deadline is not None and late > policy.start_deadline:
+        deadline = describe_duration(policy.start_deadline)
+        return Skipped(f"{_in_words(late)} late, and start_deadline is {deadline}")
+    # A one-off job has no later beat: skipped once is skipped for good.
+    is_recurring = claimed.definition.timetable.schedule.is_recurring
+    if is_recurring and policy.catch_up is CatchUp.NONE and late > OVERDUE:
+        return Skipped(f"{_in_words(late)} late, and catch_up is none")
+    return None
+
+
+def _in_words(late: timedelta) -> str:
+    return describe_duration(late - late % _SECOND)
 
 
 def settle(claimed: Claimed, outcome: Outcome, now: datetime) -> Verdict:
@@ -259,7 +299,7 @@ class _Continuation(NamedTuple):
 def _find_continuation(claimed: Claimed, end: _BeatEnd, now: datetime) -> _Continuation:
     if not claimed.definition.timetable.schedule.is_recurring:
         return _find_one_off_continuation(claimed, end)
-    if claimed.run.cause is _MANUAL and claimed.next_beat_at is not None:
+    if claimed.run.cause is MANUAL and claimed.next_beat_at is not None:
         return _Continuation(_at_rest(claimed, end))
     if end.is_dead and claimed.definition.policy.after_failure is AfterFailure.STOP:
         return _Continuation(State.FAILED, moves_cursor=True)

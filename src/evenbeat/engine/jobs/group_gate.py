@@ -1,7 +1,7 @@
-"""The usher: lets parked jobs in when there is room in their group.
+"""The group gate: lets parked jobs in when there is room in their group.
 
-A run that ends unparks the next in line by itself. The usher is the net below: for whoever died
-between the two, for groups whose pace lets the next one in, and for groups that were resumed.
+A run that ends lets the next job of its group in. The gate does the rest: it lets in the jobs of
+groups whose node died in between, whose pace allows the next one, or that were resumed.
 """
 
 from datetime import timedelta
@@ -15,16 +15,16 @@ SHORTEST = timedelta(milliseconds=5)
 
 
 class GroupGate:
-    """One turn lets in whoever may come in, and says when to look again."""
+    """One turn lets in all parked jobs that may run, and says when the next turn is due."""
 
     def __init__(self, database: Database) -> None:
-        # Rung when jobs may have been parked, so that a pace is kept from its first tick on.
+        # Rung when jobs may have been parked: the gate then learns when their pace allows them.
         self.bell = Bell()
         self._database = database
 
     async def turn(self) -> tuple[int, timedelta]:
-        """How many were let in, and how long to wait."""
-        # Asked first: whatever becomes ready after that is let in below.
+        """How many jobs were let in, and how long to wait."""
+        # Asked first: a group that becomes ready after this is let in below.
         ready_in = await groups.next_ready_in(self._database)
         waiting = await groups.find_groups_with_room(self._database)
         let_in = await groups.unpark_jobs(self._database, waiting) if waiting else 0

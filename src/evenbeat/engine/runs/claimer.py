@@ -3,13 +3,14 @@
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from evenbeat.core.jobs.model import HeldRun
 from evenbeat.core.runs.outcome import HandedBack
 from evenbeat.engine.bell import Bell
 from evenbeat.engine.runs.recorder import EndedRun, Recorder
+from evenbeat.engine.runs.slots import Slots
 from evenbeat.observe import failpoint
 from evenbeat.observe.metrics import Metrics
 from evenbeat.store.database.pool import Database
@@ -17,101 +18,82 @@ from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import Lane
 from evenbeat.store.runs import leases
-from evenbeat.store.runs.leases import HeldRun, NextDue
+from evenbeat.store.runs.leases import NextDue
 
-# A claim is one statement whatever its size; larger ones only hold their locks longer.
-LARGEST_CLAIM = 500
-# Something is due that cannot be had, since its row is locked: worth a pause, not a spin.
+# A job is due and its row is locked: worth a pause, not a busy loop.
 DENIED = timedelta(milliseconds=50)
 # A statement whose answer was lost may still be under way: the server ends it after 4.5 seconds,
-# but lets its commit wait for a standby.
-LAST_DOUBT = 35.0
-# A claim that takes longer than this, and this for each job, steps over much that is gone.
+# but its commit may wait longer for a standby.
+LONGEST_UNANSWERED = 35.0
+# A claim that takes longer than this, and this for each job, steps over many dead rows.
 SLOW = 0.01
 SLOW_EACH = 0.0002
-# A slow look at all turns is made again after so many times what it took, but not later than that.
-LOOK_BACK_AFTER = 20
-LONGEST_LOOK_BACK = 10.0
+# A slow claim from the first turn on is repeated after so many times what it took, and not later
+# than the limit.
+REPEAT_SLOW_AFTER = 20
+LONGEST_REPEAT_PAUSE = 10.0
 CLAIM_ANSWER_LOST = HandedBack("the answer to the claim was lost")
 NOW = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSlots:
-    """How many more runs a node can take: of handlers that wait, and of those that never do."""
-
-    waiting: int
-    instant: int
-
-
 class Claimer:
-    """Claims no more than there is room for: a lease never waits for a place."""
+    """Claims no more than there are free slots: a leased job never waits for a slot."""
 
     def __init__(
         self,
         database: Database,
         recorder: Recorder,
+        slots: Slots,
         *,
         node_id: int,
-        start: Callable[[Sequence[HeldRun]], None],
-        room: Callable[[], FreeSlots],
-        left: Callable[[], dict[str, int]],
-        is_served: Callable[[Lane], bool],
-        is_instant: Callable[[str], bool],
-        on_grouped: Callable[[], None],
+        bell: Bell,
+        gate_bell: Bell,
         check_interval: timedelta,
         metrics: Metrics,
     ) -> None:
-        self.bell = Bell()
+        """`bell` ends a pause of this loop; `gate_bell` is rung when jobs may have been parked."""
+        self.bell = bell
         self._database = database
         self._recorder = recorder
+        self._slots = slots
         self._node_id = node_id
-        self._start = start
-        self._room = room
-        # How many more can be started of kinds that have a limit of their own.
-        self._left = left
-        self._is_served = is_served
-        self._is_instant = is_instant
-        self._on_grouped = on_grouped
+        self._gate_bell = gate_bell
         self._check_interval = check_interval
         self._metrics = metrics
         self._definitions = DefinitionCache()
-        self._instant: list[Lane] = []
-        self._waiting: list[Lane] = []
+        self._lanes: list[Lane] = []
         self._lane_count = 0
-        # The lanes that had something to claim the last time, and whether one may have more.
+        # The lanes from which the last claim took jobs, and whether one of them may have more.
         self._busy: set[int] = set()
         self._is_more = False
-        self._has_waited = False
         self._is_grouped_due = False
+        # A claim was sent and not answered: the node may hold runs that it does not know of.
         self._is_in_doubt = False
-        self._last_look_at: float | None = None
-        # Even where there is always more to claim: else nobody hears of groups and new lanes.
+        self._check_doubt_at: float | None = None
+        # Even while every claim finds more: else new lanes and due groups would not be noticed.
         self._look_ahead_at = 0.0
-        # From which turn on there is something, by lane; turns before it are looked at now and
-        # then, since retries, priorities and runs that were handed back come with old ones.
+        # By lane: the turn from which on there are jobs. Earlier turns are read now and then,
+        # since retries, priorities and runs that were handed back come with early turns.
         self._turns: dict[int, datetime] = {}
-        self._look_back_at = 0.0
+        self._read_all_turns_at = 0.0
 
     async def find_lanes(self) -> None:
-        """Claim, from now on, for whatever lanes this node serves."""
+        """Read which lanes there are; from now on, claim from those that this node serves."""
         lanes = await nodes.list_lanes(self._database)
-        served = [lane for lane in lanes if self._is_served(lane)]
-        self._instant = [lane for lane in served if self._is_instant(lane.kind)]
-        self._waiting = [lane for lane in served if not self._is_instant(lane.kind)]
+        self._lanes = [lane for lane in lanes if self._slots.serves(lane)]
         self._lane_count = len(lanes)
 
     async def turn(self) -> timedelta:
-        """Claim once and start what was claimed; says how long to wait until the next turn."""
-        await self._look_after_claims()
+        """Claim once and start what was claimed; returns how long to wait until the next turn."""
+        await self._hand_back_after_doubt()
         places = self._places()
         if not places:
             return self._check_interval
         tried_grouped, claimed, self._is_more = self._is_grouped_due, 0, False
         second: leases.ClaimFunction = leases.claim_due
         if tried_grouped:
-            # Half each, and the odd place by lot, so that neither the grouped nor the others
-            # ever wait for the other sort. By turns, they could be the turns of the lanes.
+            # Half of the slots each, and the odd one by lot, so that neither sort of jobs waits
+            # for the other. If they took turns, these could coincide with the turns of the lanes.
             sorts: list[leases.ClaimFunction] = [leases.claim_due, leases.claim_grouped]
             first, second = reversed(sorts) if secrets.randbits(1) else sorts
             half = {lane: (count + 1) // 2 for lane, count in places.items()}
@@ -120,7 +102,7 @@ class Claimer:
                 places = {lane: count - half[lane] for lane, count in places.items()}
         claimed += await self._claim(second, places)
         if tried_grouped:
-            self._on_grouped()
+            self._gate_bell.ring()
         if self._is_more and time.monotonic() < self._look_ahead_at:
             return NOW
         soonest = await self._look_ahead()
@@ -129,31 +111,24 @@ class Claimer:
         return NOW if claimed or self._is_grouped_due > tried_grouped else DENIED
 
     def _places(self) -> dict[int, int]:
-        """The room dealt out to the lanes. They take turns at being first, so that none starves."""
-        room = self._room()
-        # Full for now: the recorder rings the bell in a few milliseconds, and then there is room
-        # for all. If there is still none, it may be held up for long, and the others are served.
-        self._has_waited = bool(self._instant) and not room.instant and not self._has_waited
-        if self._has_waited:
-            return {}
-        for lanes in (self._instant, self._waiting):
-            if lanes:
-                lanes.append(lanes.pop(0))
-        waiting = deal_slots(room.waiting, self._open(self._waiting), self._busy)
-        return deal_slots(room.instant, self._instant, self._busy) | self._limited(waiting)
+        """How many jobs to claim from each lane. The lanes take turns at being first."""
+        if self._lanes:
+            self._lanes.append(self._lanes.pop(0))
+        open_lanes = self._open_lanes()
+        return self._limit_kinds(deal_slots(self._slots.count_free(), open_lanes, self._busy))
 
-    def _open(self, lanes: list[Lane]) -> list[Lane]:
-        """Without those of a kind of which no more can be started."""
-        shut = {kind for kind, left in self._left().items() if left <= 0}
-        return [lane for lane in lanes if lane.kind not in shut] if shut else lanes
+    def _open_lanes(self) -> list[Lane]:
+        """The lanes without those of a kind that has reached its limit."""
+        full = {kind for kind, free in self._slots.count_free_by_kind().items() if free <= 0}
+        return [lane for lane in self._lanes if lane.kind not in full] if full else self._lanes
 
-    def _limited(self, places: dict[int, int]) -> dict[int, int]:
-        """No more of a kind than its limit leaves, in all its lanes together."""
-        left = self._left()
-        for lane in self._waiting if left else ():
-            if lane.kind in left and lane.id in places:
-                places[lane.id] = min(places[lane.id], left[lane.kind])
-                left[lane.kind] -= places[lane.id]
+    def _limit_kinds(self, places: dict[int, int]) -> dict[int, int]:
+        """Claim no more of a kind than its limit allows, from all of its lanes together."""
+        free = self._slots.count_free_by_kind()
+        for lane in self._lanes if free else ():
+            if lane.kind in free and lane.id in places:
+                places[lane.id] = min(places[lane.id], free[lane.kind])
+                free[lane.kind] -= places[lane.id]
         return places
 
     async def _claim(self, claim: leases.ClaimFunction, places: dict[int, int]) -> int:
@@ -171,24 +146,24 @@ class Claimer:
             since=since,
         )
         self._is_in_doubt = False
-        self._note_turns(held)
+        self._remember_turns(held)
         if since is None:
-            self._note_time(time.monotonic() - began, len(held))
+            self._plan_full_read(time.monotonic() - began, len(held))
         self._metrics.count_claim(len(held))
         if held:
             failpoint.reach("claimed")
             counts = Counter(each.lane_id for each in held)
             self._busy = set(counts)
-            # Lanes that had nothing are asked for one: what they leave over says nothing.
+            # A lane that gave as many as it was asked for may have more.
             self._is_more = any(count >= places[lane] for lane, count in counts.items())
             self._recorder.watch.hear(held[0].run.started_at)
-            self._start(held)
+            self._slots.start(held)
         return len(held)
 
     async def _look_ahead(self) -> timedelta:
         """How long until something is due, at most until the next check."""
-        # What is due in a lane that is shut is looked for when a run of its kind ends.
-        lane_ids = [lane.id for lane in (*self._instant, *self._open(self._waiting))]
+        # Lanes of a kind at its limit are left out: they are read again when such a run ends.
+        lane_ids = [lane.id for lane in self._open_lanes()]
         longest = self._check_interval
         self._look_ahead_at = time.monotonic() + longest.total_seconds()
         coming: NextDue = await leases.find_next_due(
@@ -201,25 +176,25 @@ class Claimer:
         return min([*coming.waits(), longest])
 
     def _since(self) -> leases.Turns | None:
-        """None: look at all turns."""
-        return None if time.monotonic() >= self._look_back_at else self._turns
+        """None: read all turns."""
+        return None if time.monotonic() >= self._read_all_turns_at else self._turns
 
-    def _note_turns(self, held: Sequence[HeldRun]) -> None:
-        """What comes before the first of them was claimed, is held, or is not due."""
+    def _remember_turns(self, held: Sequence[HeldRun]) -> None:
+        """Jobs with an earlier turn than these were claimed before, are locked, or are not due."""
         turns: dict[int, datetime] = {}
         for each in held:
             if each.turn_at is not None:
                 turns[each.lane_id] = min(each.turn_at, turns.get(each.lane_id, each.turn_at))
         self._turns |= turns
 
-    def _note_time(self, took: float, count: int) -> None:
-        """After a look at all turns: when to make the next one."""
+    def _plan_full_read(self, took: float, count: int) -> None:
+        """After a claim that read all turns: decide when to make the next one."""
         if took > SLOW + SLOW_EACH * count:
-            pause = min(took * LOOK_BACK_AFTER, LONGEST_LOOK_BACK)
-            self._look_back_at = time.monotonic() + pause
+            pause = min(took * REPEAT_SLOW_AFTER, LONGEST_REPEAT_PAUSE)
+            self._read_all_turns_at = time.monotonic() + pause
 
     async def hand_back_unknown(self) -> None:
-        """Hand back what this node holds by the database's word and does not know of."""
+        """Hand back the runs that the database says this node holds and the node does not know."""
         known = set(self._recorder.in_hand)
         held = await leases.list_node_runs(self._database, self._node_id)
         unknown = [each for each in held if each.run.id not in known]
@@ -228,27 +203,27 @@ class Claimer:
                 [EndedRun(each, CLAIM_ANSWER_LOST, None) for each in unknown]
             )
 
-    async def _look_after_claims(self) -> None:
-        """A claim that was made but never answered has to be found, else nobody runs the job."""
+    async def _hand_back_after_doubt(self) -> None:
+        """If the answer to a claim was lost, its jobs are leased and no node runs them."""
         if self._is_in_doubt:
             await self.hand_back_unknown()
             self._is_in_doubt = False
-            self._last_look_at = time.monotonic() + LAST_DOUBT
-        elif self._last_look_at is not None and time.monotonic() >= self._last_look_at:
+            self._check_doubt_at = time.monotonic() + LONGEST_UNANSWERED
+        elif self._check_doubt_at is not None and time.monotonic() >= self._check_doubt_at:
             await self.hand_back_unknown()
-            self._last_look_at = None
+            self._check_doubt_at = None
 
 
 def deal_slots(count: int, lanes: list[Lane], busy: set[int]) -> dict[int, int]:
-    """So many places for these lanes, the earlier ones first.
+    """Divide so many slots among these lanes, the earlier ones first.
 
-    A lane that had nothing the last time is asked for one: that shows whether it has any now,
-    and leaves the places to those that can use them.
+    A lane that had no job at the last claim is asked for one: that shows whether it has any now,
+    and leaves the slots to the lanes that can use them.
     """
     asked = [lane.id for lane in lanes[: max(count, 0)]]
-    hungry = [lane for lane in asked if lane in busy] or asked
-    if not hungry:
+    sharing = [lane for lane in asked if lane in busy] or asked
+    if not sharing:
         return {}
-    each, rest = divmod(count - (len(asked) - len(hungry)), len(hungry))
-    shares = {lane: each + (turn < rest) for turn, lane in enumerate(hungry)}
+    each, rest = divmod(count - (len(asked) - len(sharing)), len(sharing))
+    shares = {lane: each + (turn < rest) for turn, lane in enumerate(sharing)}
     return {lane: shares.get(lane, 1) for lane in asked}

@@ -1,4 +1,4 @@
-"""What a node lends to its handlers: threads for what blocks, secrets by name, and its scribe."""
+"""What a node gives to its handlers: threads for what blocks, secrets by name, the run log."""
 
 import asyncio
 import contextvars
@@ -35,18 +35,18 @@ ThreadResult = Returned[Value] | Raised
 
 
 class NodeServices:
-    """Threads that nothing waits for at the end of the process, since none can be interrupted.
+    """Threads are daemons: nothing can interrupt one, so the process does not wait for them.
 
-    A thread whose run has ended without it lingers. With `most_lingering` of them, new functions
-    are refused: each would leave one more, until the machine has none left.
+    A thread that still works after its run was ended lingers. While `most_lingering` threads do,
+    new functions are refused: each could leave one more, until the machine has none left.
     """
 
     def __init__(
-        self, secrets_dir: Path | None, most_lingering: int, scribe: RunLogWriter | None = None
+        self, secrets_dir: Path | None, most_lingering: int, run_log: RunLogWriter | None = None
     ) -> None:
         self._secrets_dir = secrets_dir
         self._most_lingering = most_lingering
-        self._scribe = scribe
+        self._run_log = run_log
         self._lingering: set[object] = set()
 
     @property
@@ -54,7 +54,7 @@ class NodeServices:
         return len(self._lingering)
 
     def find_secret(self, name: str) -> str | None:
-        """From the environment, else from the file of that name."""
+        """Read a secret from the environment, else from the file of that name."""
         value = os.environ.get(f"{REFERRED_PREFIX}{to_variable_name(name)}")
         if value or self._secrets_dir is None:
             return value
@@ -66,12 +66,12 @@ class NodeServices:
             return None
 
     def log(self, line: LogLine) -> None:
-        if self._scribe is not None:
-            self._scribe.take(line)
+        if self._run_log is not None:
+            self._run_log.add_line(line)
 
     async def write_log(self) -> None:
-        if self._scribe is not None:
-            await self._scribe.write()
+        if self._run_log is not None:
+            await self._run_log.flush()
 
     async def in_thread(self, function: Callable[[], Value]) -> Value:
         if self.lingering >= self._most_lingering:
@@ -91,7 +91,7 @@ class NodeServices:
             case Returned(value):
                 return value
             case Raised(KeyboardInterrupt() as error):
-                # Ctrl-C comes to the main thread only: this one is the function's own.
+                # Ctrl-C reaches the main thread only: the function itself has raised this.
                 raise RuntimeError("the function raised KeyboardInterrupt") from error
             case Raised(error):
                 raise error
@@ -106,7 +106,7 @@ def start_thread(function: Callable[[], Value]) -> "asyncio.Future[ThreadResult[
             answer: ThreadResult[Value] = Returned(function())
         except BaseException as error:
             answer = Raised(error)
-        # The loop may be closed by now, and then nobody is left to be told.
+        # The loop may be closed by now; then nothing waits for the answer.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(ending.set_result, answer)
 
@@ -116,8 +116,8 @@ def start_thread(function: Callable[[], Value]) -> "asyncio.Future[ThreadResult[
 
 
 async def wait_for_thread(ending: "asyncio.Future[ThreadResult[Value]]") -> "ThreadResult[Value]":
-    """Wait for a thread. Cancelled once, it is waited for all the same: it looks for itself
-    whether to stop, and may have finished. Cancelled twice, it is given up."""
+    """Wait for a thread. After a first cancellation this goes on waiting: the function checks
+    for itself whether to stop, and may finish. A second cancellation ends the wait."""
     try:
         return await asyncio.shield(ending)
     except asyncio.CancelledError as stopped:

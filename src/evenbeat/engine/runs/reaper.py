@@ -1,4 +1,4 @@
-"""The reaper: declares silent nodes dead, and takes over the runs they had in hand."""
+"""The reaper: declares silent nodes dead, and settles the runs that they held."""
 
 from evenbeat.core.runs.outcome import Lost
 from evenbeat.engine.runs.recorder import EndedRun, Recorder
@@ -9,14 +9,14 @@ from evenbeat.store.runs import leases
 
 
 class Reaper:
-    """Every node is a reaper: marking dead comes first, so a lease cannot be born meanwhile."""
+    """Every node does this. It marks a node dead first: from then on that node cannot claim."""
 
     def __init__(self, database: Database, recorder: Recorder) -> None:
         self._database = database
         self._recorder = recorder
 
     async def turn(self) -> int:
-        """Bury the dead; says how many runs were taken over."""
+        """Settle the runs of dead nodes; returns how many."""
         for name in await nodes.mark_dead_nodes(self._database):
             log.get_logger().warning(log.NODE_LOST, node=name)
         taken = 0

@@ -1,88 +1,91 @@
-"""The recorder: writes how runs ended, in batches, and never gives one up."""
+"""The recorder: writes how runs ended, in batches, and tries until each end is written."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import asyncpg
 
-from evenbeat.core.balance.model import slot_of
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.frozen import frozen_value
-from evenbeat.core.jobs.model import ErrorClass, RunState, State
-from evenbeat.core.runs.outcome import Failed, Outcome
-from evenbeat.core.runs.outcome_checks import describe_error
-from evenbeat.core.runs.settle import Recorded, Verdict, settle, stop_job
-from evenbeat.core.time.durations import format_duration
-from evenbeat.engine.runs import outcome_metrics
+from evenbeat.core.jobs.model import HeldRun, State, UnrunnableClaim
+from evenbeat.core.runs.outcome import Failed, Outcome, describe_error
+from evenbeat.core.runs.settle import Recorded, SettledRun, Verdict, settle, stop_job
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
+from evenbeat.observe.run_reports import count_outcomes, log_ends
 from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups
 from evenbeat.store.runs import completions
-from evenbeat.store.runs.completions import SettledRun, WrittenRuns
-from evenbeat.store.runs.leases import HeldRun, UnrunnableClaim
+from evenbeat.store.runs.completions import WrittenRuns
 
 LARGEST_BATCH = 500
 RETRY_AFTER = 0.5
 LOOK_AGAIN = 1.0
 
-# The fault of what is written.
+# PostgreSQL refuses the values themselves: trying again does not help.
 UNSTORABLE = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.ProgramLimitExceededError,
 )
-# All else that PostgreSQL may say passes: a deadlock, a time limit, a server that is read-only.
+# Any other error of PostgreSQL passes: a deadlock, a time limit, a read-only server.
 RETRYABLE_ERRORS = (StoreUnavailable, asyncpg.PostgresError)
-# Somebody's open transaction may hold the row of a job.
+# What a statement raises while another open transaction holds the row of a job.
 LOCK_ERRORS = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 
 @frozen_value
 class EndedRun:
-    """A run that has ended."""
+    """A run that has ended, and how."""
 
     claimed: HeldRun
     outcome: Outcome
     duration: timedelta | None
-    # Where the handler has written the end itself.
+    # Set where the handler has recorded the end itself.
     recorded: Recorded | None = None
 
 
 class Recorder:
-    """What ends while a batch is being written makes up the next one."""
+    """Writes one batch at a time; runs that end meanwhile make up the next batch."""
 
     def __init__(
         self,
         database: Database,
-        on_recorded: Callable[[], None],
         metrics: Metrics,
-        on_over: Callable[[Collection[int]], None] = lambda job_ids: None,
+        *,
+        on_recorded: Callable[[], None] = lambda: None,
+        on_stopped: Callable[[Collection[int]], None] = lambda job_ids: None,
     ) -> None:
-        """`on_over` is told of recurring jobs that beat no more by themselves."""
+        """`on_recorded` is called after every batch, `on_stopped` with the ids of recurring jobs
+        that have no next beat any more."""
         self.watch = DatabaseClock(database)
-        # Runs from their claim until their end is written.
+        # Runs of this node, from their claim until their end is written.
         self.in_hand: dict[int, HeldRun] = {}
         self._database = database
-        self._on_recorded = on_recorded
-        self._on_over = on_over
         self._metrics = metrics
+        self._on_recorded = on_recorded
+        self._on_stopped = on_stopped
         self._ended: list[EndedRun] = []
-        # Those whose job is held by somebody else's open transaction.
+        self._writing: list[EndedRun] = []
+        # Ends that wait, since another open transaction holds the row of their job.
         self._held_up: list[EndedRun] = []
         self._has_ended = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
-    def note(self, claimed: HeldRun, recorded: Recorded) -> None:
-        """Tell of an end that its handler has written."""
+    @property
+    def unwritten(self) -> int:
+        """How many ends are to be written, without those that other transactions hold up."""
+        return len(self._ended) + len(self._writing)
+
+    def report_recorded(self, claimed: HeldRun, recorded: Recorded) -> None:
+        """Report an end that the handler has recorded itself."""
         settled = SettledRun(claimed, recorded.verdict, recorded.duration)
-        self._tell([settled], {claimed.run.id}, recorded.at)
+        self._report([settled], {claimed.run.id}, recorded.at)
         self.in_hand.pop(claimed.run.id, None)
         self._on_recorded()
 
@@ -92,13 +95,15 @@ class Recorder:
         self._has_ended.set()
 
     async def run(self) -> None:
-        """Write until cancelled; whatever becomes of a batch, the next one is written."""
+        """Write until cancelled. If a batch fails, the next one is written all the same."""
         while True:
             batch, left = await self._next_batch(), list[EndedRun]()
+            self._writing = batch
             try:
                 left = await self._persist(batch)
             except Exception as error:
                 log_failure(error)
+            self._writing = []
             self._held_up += left
             kept = {ended.claimed.run.id for ended in left}
             for ended in batch:
@@ -115,26 +120,26 @@ class Recorder:
             if self._held_up:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._has_ended.wait(), LOOK_AGAIN)
-                await self._look_after_held_up()
+                await self._retry_held_up()
             else:
                 await self._has_ended.wait()
             if self._ended:
                 batch, self._ended = self._ended[:LARGEST_BATCH], self._ended[LARGEST_BATCH:]
                 return batch
 
-    async def _look_after_held_up(self) -> None:
-        """Let those come again whose job is held by nobody any more."""
+    async def _retry_held_up(self) -> None:
+        """Queue the ends again whose job is not locked any more."""
         try:
-            free, self._held_up = await self._sorted_by_locks(self._held_up)
+            free, self._held_up = await self._split_by_locks(self._held_up)
         except RETRYABLE_ERRORS as error:
             log_failure(error)
         else:
             self._ended += free
 
-    async def _sorted_by_locks(
+    async def _split_by_locks(
         self, batch: Sequence[EndedRun]
     ) -> tuple[list[EndedRun], list[EndedRun]]:
-        """Those that nobody else holds, and those that somebody does."""
+        """The ends that can be written now, and those whose job another transaction has locked."""
         unlocked = await completions.find_unlocked_jobs(
             self._database, [each.claimed.id for each in batch]
         )
@@ -146,14 +151,14 @@ class Recorder:
         await self._is_idle.wait()
 
     async def _persist(self, batch: list[EndedRun]) -> list[EndedRun]:
-        """Says which ones are left, as `write` does."""
+        """Write until the database answers; returns the held-up ends, as `write` does."""
         is_in_doubt = False
         while True:
             try:
                 return await self.write(batch, is_in_doubt=is_in_doubt)
             except RETRYABLE_ERRORS as error:
-                # The tokens still fence: trying again cannot write a run twice. But it may have
-                # been written just now, and only the answer was lost.
+                # The tokens still fence, so a second try cannot write a run twice. But the first
+                # try may have written it, and only its answer was lost.
                 is_in_doubt = True
                 log_failure(error)
                 await asyncio.sleep(RETRY_AFTER)
@@ -161,10 +166,11 @@ class Recorder:
     async def write(
         self, batch: Sequence[EndedRun], *, is_in_doubt: bool = False
     ) -> list[EndedRun]:
-        """Write the ends of these runs. One that cannot be stored does not keep back the others.
+        """Write the ends of these runs; one that cannot be stored does not hold up the others.
 
-        Nor does one whose job is held by a stranger's transaction: such ones are left, and come
-        back. In doubt are those that may have been written by a try whose answer was lost.
+        Nor does one whose job is locked by another transaction: such ends are returned, and the
+        caller tries them later. `is_in_doubt`: an earlier try, whose answer was lost, may have
+        written the batch.
         """
         try:
             await self._write_together(batch, is_in_doubt)
@@ -174,7 +180,7 @@ class Recorder:
         except StoreUnavailable as error:
             if not isinstance(error.__cause__, LOCK_ERRORS):
                 raise
-            free, left = await self._sorted_by_locks(batch)
+            free, left = await self._split_by_locks(batch)
             if not left:
                 raise
             log_failure(error)
@@ -184,7 +190,7 @@ class Recorder:
         return []
 
     async def _write_alone(self, ended: EndedRun, is_in_doubt: bool) -> None:
-        """As it was reported, or else as a failed run, or else by stopping the job."""
+        """Write the end as it was reported; else as a failed run; else by stopping the job."""
         try:
             return await self._write_together([ended], is_in_doubt)
         except UNSTORABLE as error:
@@ -197,7 +203,7 @@ class Recorder:
             await self._write_together([replace(ended, claimed=broken)], is_in_doubt)
 
     async def _write_together(self, batch: Sequence[EndedRun], is_in_doubt: bool) -> None:
-        """Settle a batch by the database's clock, and tell what came of each run."""
+        """Settle a batch by the database's clock, write it, and report what became of each run."""
         now = await self.watch.now()
         settled = [
             SettledRun(ended.claimed, decide_verdict(ended, now), ended.duration) for ended in batch
@@ -206,33 +212,35 @@ class Recorder:
         written = await completions.complete_runs(self._database, settled)
         failpoint.reach("completed")
         if is_in_doubt:
-            written = await self._with_unheard(settled, written)
-        self._tell(settled, written.run_ids, now)
+            written = await self._with_unanswered(settled, written)
+        self._report(settled, written.run_ids, now)
         if written.group_ids:
             failpoint.reach("before_unpark")
             await self._unpark(written)
 
-    def _tell(self, batch: Sequence[SettledRun], run_ids: Collection[int], now: datetime) -> None:
-        """All who want to know of these ends; of those that were fenced only the log tells."""
+    def _report(self, batch: Sequence[SettledRun], run_ids: Collection[int], now: datetime) -> None:
+        """Log and count these ends. Runs not in `run_ids` were fenced: they are only logged."""
         log_ends(batch, run_ids, now)
-        outcome_metrics.count_outcomes(self._metrics, batch, run_ids)
-        over = [each.claimed for each in batch if has_stopped_recurring(each)]
-        if over:
-            self._on_over([held.id for held in over if held.run.id in run_ids])
+        count_outcomes(self._metrics, batch, run_ids)
+        stopped = [each.claimed for each in batch if has_stopped_recurring(each)]
+        if stopped:
+            self._on_stopped([held.id for held in stopped if held.run.id in run_ids])
 
-    async def _with_unheard(self, batch: Sequence[SettledRun], written: WrittenRuns) -> WrittenRuns:
-        """Along with what an earlier try had written already, which is found by looking."""
+    async def _with_unanswered(
+        self, batch: Sequence[SettledRun], written: WrittenRuns
+    ) -> WrittenRuns:
+        """Add the runs that an earlier try has written: its answer was lost, the rows are there."""
         missing = [each for each in batch if each.claimed.run.id not in written.run_ids]
         if not missing:
             return written
-        unheard = await completions.find_written_runs(self._database, missing)
-        return replace(written, run_ids=written.run_ids | unheard)
+        unanswered = await completions.find_written_runs(self._database, missing)
+        return replace(written, run_ids=written.run_ids | unanswered)
 
     async def _unpark(self, written: WrittenRuns) -> None:
         try:
             await groups.unpark_jobs(self._database, written.group_ids)
         except RETRYABLE_ERRORS as error:
-            # The runs are written; who waits for their places is found by the usher.
+            # The runs are written. The group gate lets the waiting jobs in.
             log_failure(error)
 
 
@@ -242,11 +250,11 @@ def decide_verdict(ended: EndedRun, now: datetime) -> Verdict:
     try:
         return settle(ended.claimed, ended.outcome, now)
     except Exception as error:
-        return stop_job(describe_error(error, "what follows from the run cannot be said"))
+        return stop_job(describe_error(error, "what follows from the run cannot be decided"))
 
 
 def has_stopped_recurring(settled: SettledRun) -> bool:
-    """Whether a job that recurs beats no more by itself: it has ended, was stopped or is paused."""
+    """Whether a recurring job has no next beat any more: it ended, was stopped or is paused."""
     held, verdict = settled.claimed, settled.verdict
     if verdict.state is State.PAUSED:
         return True
@@ -257,53 +265,3 @@ def has_stopped_recurring(settled: SettledRun) -> bool:
 
 def log_failure(error: Exception) -> None:
     log.loop_failed("recorder", error, with_trace=not isinstance(error, RETRYABLE_ERRORS))
-
-
-def log_ends(batch: Sequence[SettledRun], run_ids: Collection[int], now: datetime) -> None:
-    shows_success = log.shows_info()
-    for settled in batch:
-        was_ours = settled.claimed.run.id in run_ids
-        # A line a run is dear at 20,000 runs a second: not even made where nobody reads it.
-        if shows_success or not was_ours or settled.verdict.run_state is not RunState.COMPLETED:
-            log_end(settled, now, was_ours=was_ours)
-
-
-def log_next_beat(
-    uid: UUID | None, beat_at: datetime | None, next_beat_at: datetime | None
-) -> None:
-    """Where in the day the next beat of a job comes."""
-    if beat_at is not None and next_beat_at is not None:
-        log.get_logger().info(
-            log.JOB_RESCHEDULED,
-            job_id=str(uid),
-            old_slot=f"{slot_of(beat_at):%H:%M}",
-            new_slot=f"{slot_of(next_beat_at):%H:%M}",
-        )
-
-
-def log_end(settled: SettledRun, now: datetime, *, was_ours: bool) -> None:
-    held, verdict = settled.claimed, settled.verdict
-    logger = log.get_logger().bind(
-        job_id=str(held.uid),
-        kind=None if isinstance(held, UnrunnableClaim) else held.definition.kind,
-        execution_number=held.run.number,
-        duration=log.format_seconds(settled.duration),
-    )
-    if not was_ours:
-        logger.warning(log.RUN_FENCED)
-    elif verdict.run_state is RunState.COMPLETED:
-        logger.info(log.JOB_COMPLETED, items_crawled=verdict.items_crawled)
-        log_next_beat(held.uid, held.run.beat_at, verdict.next_beat_at)
-    elif verdict.run_state is RunState.FAILED:
-        if verdict.error_class is ErrorClass.LOST:
-            age = timedelta(seconds=(now - held.run.started_at) // timedelta(seconds=1))
-            logger.warning(log.LEASE_CLEARED, lock_age=format_duration(age))
-        logger.error(
-            log.JOB_FAILED,
-            error=verdict.error,
-            error_class=verdict.error_class,
-            attempt=held.run.attempt,
-            retry_in=log.format_seconds(verdict.retry_at and verdict.retry_at - now),
-        )
-    else:
-        logger.info(log.RUN_CLOSED, state=verdict.run_state, reason=verdict.reason)

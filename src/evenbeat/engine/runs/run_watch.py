@@ -1,4 +1,4 @@
-"""The warden: looks after runs that are under way, those that take long and those unwanted."""
+"""The run watch: tucks away runs that take long, and stops runs that are not wanted any more."""
 
 import time
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from evenbeat.engine.runs.recorder import Recorder
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import leases
 
-# Younger runs are stepped over by claims at no cost worth mentioning.
+# Claims step over younger runs at a cost too small to notice.
 LONG = timedelta(seconds=5)
 
 
 class RunWatch:
-    """Tucks away what has run for long; stops what a person wants stopped or has taken away."""
+    """A run is unwanted when a person has cancelled it, or has released its lease."""
 
     def __init__(
         self,
@@ -37,17 +37,18 @@ class RunWatch:
         if not self._recorder.in_hand:
             return
         unwanted = (
-            await leases.find_unwanted_runs(self._database, self._node_id) | await self._taken()
+            await leases.find_unwanted_runs(self._database, self._node_id)
+            | await self._find_released()
         )
-        # Told once: a second time would cut off whatever tidies up after the first.
+        # Each run is stopped once: a second stop would cut off the handler's cleanup.
         for run_id in unwanted - self._stopped:
             self._stop(run_id)
         self._stopped = unwanted
 
-    async def _taken(self) -> set[int]:
-        """Runs that were released: another node may have them in hand already.
+    async def _find_released(self) -> set[int]:
+        """Runs whose lease is gone: another node may run the job already.
 
-        Only of those that take long: of the others, their own end finds it out as soon.
+        Only long runs are checked: a short one is fenced at its own end just as soon.
         """
         in_hand = self._recorder.in_hand
         long = [in_hand[run_id] for run_id in self._tucked if run_id in in_hand]

@@ -14,8 +14,7 @@ from typing import Any
 
 from evenbeat.core.errors import InvalidInput, NotPermitted
 from evenbeat.core.runs.handler import RunContext
-from evenbeat.core.runs.outcome import Done, Failed, Outcome
-from evenbeat.core.runs.outcome_checks import make_storable
+from evenbeat.core.runs.outcome import Done, Failed, Outcome, make_storable
 from evenbeat.core.runs.run_log import Level
 from evenbeat.core.runs.secrets import Secrets
 from evenbeat.handlers.program import program_payload, supervisor_client

@@ -5,30 +5,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from evenbeat.core.frozen import frozen_value
-from evenbeat.core.jobs.model import Cause, RunState, State
+from evenbeat.core.jobs.model import Cause, HeldRun, RunState, State
 from evenbeat.core.runs.error_signatures import build_signature
-from evenbeat.core.runs.settle import Verdict
+from evenbeat.core.runs.settle import SettledRun, Verdict
 from evenbeat.store.database.arrays import drop_all_nulls
 from evenbeat.store.database.codes import CODE_OF_RUN_STATE, CODE_OF_STATE
 from evenbeat.store.database.pool import Session
 from evenbeat.store.database.route import JsonElement
 from evenbeat.store.database.statements import load_statements
-from evenbeat.store.runs.leases import HeldRun
 
 SQL = load_statements("runs/completions")
 MILLISECOND = timedelta(milliseconds=1)
 # What is asked for every run is not looked up in its enumeration every time.
 MANUAL, SCHEDULED, COMPLETED = Cause.MANUAL, State.SCHEDULED, RunState.COMPLETED
-
-
-@frozen_value
-class SettledRun:
-    """A run that has ended, and what follows from it."""
-
-    claimed: HeldRun
-    verdict: Verdict
-    duration: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,19 @@
 """Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun
+from evenbeat.core.jobs.model import (
+    Cause,
+    Claimed,
+    Definition,
+    HeldRun,
+    OpenRun,
+    UnrunnableClaim,
+)
 from evenbeat.store.database.codes import CAUSES
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.database.statements import load_statements
@@ -17,22 +24,6 @@ SQL = load_statements("runs/leases")
 MANUAL = Cause.MANUAL
 # By lane: from which turn on to look.
 Turns = Mapping[int, datetime]
-
-
-@dataclass(frozen=True, slots=True)
-class UnrunnableClaim:
-    """A job that was claimed and cannot be run: its definition makes no sense to this version."""
-
-    id: int
-    uid: UUID | None
-    run: OpenRun
-    plan_version: int
-    error: str
-    lane_id: int = 0
-    turn_at: datetime | None = field(default=None, compare=False)
-
-
-HeldRun = Claimed | UnrunnableClaim
 
 
 @dataclass(frozen=True, slots=True)

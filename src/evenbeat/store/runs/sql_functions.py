@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from evenbeat.core.runs.outcome_checks import LARGEST_RESULT, check_result_size
+from evenbeat.core.runs.outcome import LARGEST_RESULT, check_result_size
+from evenbeat.core.runs.settle import SettledRun
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.database.statements import load_statements
 from evenbeat.store.runs import completions
-from evenbeat.store.runs.completions import SettledRun
 
 SQL = load_statements("runs/sql_functions")
 # PostgreSQL writes JSON with spaces, and more digits than there need be.
