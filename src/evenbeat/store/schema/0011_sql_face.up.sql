@@ -54,9 +54,11 @@ create table evenbeat.unplanned (
     since evenbeat.instant not null,
     -- The beat of an old timetable that was due and not begun: it is still run.
     owed_at evenbeat.instant,
-    -- Beats of the old timetable after this one are passed over, and told of.
+    -- Beats of this timetable, from this one on and until then, are passed over, and told of.
     passed_from evenbeat.instant,
-    old_timetable jsonb
+    old_timetable jsonb,
+    -- Why: z the job was paused, d it was disabled; null: the timetable was replaced.
+    passed_in "char" check (passed_in in ('z', 'd'))
 );
 
 create table evenbeat.sql_job (
@@ -460,7 +462,10 @@ language plpgsql
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
-    is_due constant boolean := beating.next_beat_at <= at and beating.state not in ('z', 'd');
+    is_aside constant boolean := beating.state in ('z', 'd');
+    -- Of a beat in hand, the end of its run tells what follows it.
+    is_due constant boolean := beating.next_beat_at <= at
+        and (beating.token is null or beating.cause = 'm');
     was evenbeat.job;
     edited evenbeat.job;
 begin
@@ -527,15 +532,15 @@ begin
     where pulse.id = edited.id;
     perform evenbeat.unplace(edited.id);
     -- Whoever waits for a plan already is owed beats since then, by the newest timetable.
-    insert into evenbeat.unplanned (job_id, since, owed_at, passed_from, old_timetable)
+    insert into evenbeat.unplanned (
+        job_id, since, owed_at, passed_from, old_timetable, passed_in
+    )
     values (
         edited.id, at,
-        case
-            when is_due and beating.retry_at is null
-                and (beating.token is null or beating.cause = 'm') then beating.next_beat_at
-        end,
-        case when is_due and beating.token is null then beating.next_beat_at end,
-        case when is_due and beating.token is null then was.timetable end
+        case when is_due and not is_aside and beating.retry_at is null then beating.next_beat_at end,
+        case when is_due then beating.next_beat_at end,
+        case when is_due then was.timetable end,
+        case when is_due and is_aside then beating.state end
     )
     on conflict (job_id) do nothing;
 end
@@ -562,14 +567,21 @@ begin
             state = case when is_aside then 's' else pulse.state end,
             state_at = case when is_aside or pulse.wanted is not null then at else pulse.state_at end,
             next_beat_at = case when is_aside then null else pulse.next_beat_at end,
-            plan_version = pulse.plan_version + is_aside::integer
+            plan_version = pulse.plan_version + (is_aside and runs)::integer
         where pulse.id = given.job_id;
         if is_aside then
-            -- The beats of the pause are nobody's loss.
-            insert into evenbeat.unplanned (job_id, since)
-            values (given.job_id, at)
+            -- The beats since it was disabled are passed over, and told of.
+            insert into evenbeat.unplanned (job_id, since, passed_from, old_timetable, passed_in)
+            select job.id, at, beating.next_beat_at, job.timetable, 'd'
+            from evenbeat.job
+            where job.id = given.job_id
             on conflict (job_id) do update
-            set since = excluded.since;
+            set since = excluded.since,
+                passed_from = coalesce(
+                    unplanned.passed_from, excluded.passed_from, unplanned.since
+                ),
+                old_timetable = coalesce(unplanned.old_timetable, excluded.old_timetable),
+                passed_in = excluded.passed_in;
         end if;
     elsif runs then
         update evenbeat.pulse set wanted = 'd', state_at = at where pulse.id = given.job_id;
