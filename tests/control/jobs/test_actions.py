@@ -171,7 +171,7 @@ async def test_a_deleted_job_is_gone_its_name_is_free_and_its_history_stays(
     assert (await desk.jobs.get(job.uid, with_deleted=True)).definition.name == "nightly"
     assert [run.state for run in await desk.history(job)] == [RunState.COMPLETED]
     assert [entry.action for entry in await desk.audit(job=job.uid)] == ["delete"]
-    again = await desk.add(due(name="nightly"), due_at=START + 9 * HOUR)
+    again = await desk.add(due("every 9h", name="nightly"), due_at=START + 9 * HOUR)
     await clock.advance(hours=5)
     assert await desk.take_all() == []
     assert (await desk.look(again)).pulse.state is State.SCHEDULED

@@ -447,9 +447,8 @@ begin
             quote_literal(given.name)
             using errcode = 'unique_violation', column = 'name';
     end if;
-    if given.enabled then
-        insert into evenbeat.unplanned (job_id, since) values (given.job_id, at);
-    end if;
+    -- Planned even if it is disabled: then the beats that it is kept from can be told.
+    insert into evenbeat.unplanned (job_id, since) values (given.job_id, at);
     perform evenbeat.note_of_sql('add', added, '{}', '{}');
 end
 $$;
