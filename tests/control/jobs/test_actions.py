@@ -6,10 +6,10 @@ import pytest
 
 from evenbeat.core.errors import IllegalTransition, NotFound
 from evenbeat.core.jobs.groups import Group
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.time.timetable import TimetableBounds
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.runs import leases
 from tests.conftest import START
 from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
