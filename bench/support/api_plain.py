@@ -22,9 +22,9 @@ from bench.support.tasks import POLICY, RAW_ONE, TIMETABLE
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.server import listen, serve
 from evenbeat.store.database.pool import SESSION_SETTINGS, skip_reset
+from evenbeat.store.jobs.new_uids import new_job_uid
 
 site = FastAPI(openapi_url=None)
 

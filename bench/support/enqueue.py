@@ -15,13 +15,13 @@ from bench.support.server import fresh
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.core.jobs.ids import new_job_uid, new_job_uids
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import SESSION_SETTINGS
+from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 
 SINGLES = 1500
 BULK = 100_000

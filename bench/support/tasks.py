@@ -21,11 +21,11 @@ from evenbeat.api.tasks.wire import read_task
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.control.ops.token_signing import make_token
-from evenbeat.core.jobs.ids import new_job_uid, new_job_uids
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import SESSION_SETTINGS
+from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 
 DRIVERS = {"bare statements": ("raw.py", "once"), "evenbeat": ("worker.py",)}
 SECRET = "a secret that only this benchmark knows, long enough"

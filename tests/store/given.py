@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs.validation import resolved_group
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State, UnrunnableClaim
 from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
@@ -21,6 +20,7 @@ from evenbeat.store.jobs import groups, job_inserts, jobs
 from evenbeat.store.jobs.definitions import json_text
 from evenbeat.store.jobs.job_inserts import NewJob
 from evenbeat.store.jobs.jobs import DefinitionCache
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
 from evenbeat.store.runs.completions import WrittenRuns

@@ -30,9 +30,10 @@ JOB = """
     marked as (
         insert into evenbeat.unplaced (job_id) select born.id from born where $5::"char" = 's'
     )
-    insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
+    -- Planned a second time, so that no rule asks what became of its earlier beats.
+    insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at, plan_version)
     select born.id, lane.id, $5::"char", $4,
-        case when $5 = 's' then '2100-01-01Z'::timestamptz end
+        case when $5 = 's' then '2100-01-01Z'::timestamptz end, 2
     from born, evenbeat.lane
     where lane.kind = $1
     returning id

@@ -7,13 +7,13 @@ from typing import Any
 from evenbeat.app import Evenbeat
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.definition import define
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Cause, Claimed, OpenRun
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.settle import Recorded
 from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
+from evenbeat.store.jobs.new_uids import new_job_uid
 
 # None of a test's functions is told to stop.
 NO_LINGERING = 1

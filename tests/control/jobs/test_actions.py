@@ -6,10 +6,10 @@ import pytest
 
 from evenbeat.core.errors import IllegalTransition, NotFound
 from evenbeat.core.jobs.groups import Group
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.time.timetable import TimetableBounds
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.runs import leases
 from tests.conftest import START
 from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
@@ -171,7 +171,7 @@ async def test_a_deleted_job_is_gone_its_name_is_free_and_its_history_stays(
     assert (await desk.jobs.get(job.uid, with_deleted=True)).definition.name == "nightly"
     assert [run.state for run in await desk.history(job)] == [RunState.COMPLETED]
     assert [entry.action for entry in await desk.audit(job=job.uid)] == ["delete"]
-    again = await desk.add(due(name="nightly"), due_at=START + 9 * HOUR)
+    again = await desk.add(due("every 9h", name="nightly"), due_at=START + 9 * HOUR)
     await clock.advance(hours=5)
     assert await desk.take_all() == []
     assert (await desk.look(again)).pulse.state is State.SCHEDULED

@@ -13,7 +13,7 @@ from tests.support.databases import Clock
 
 async def test_nothing_is_claimed_while_it_is_on_not_even_by_hand(desk: Desk, clock: Clock) -> None:
     alone, grouped = await desk.add(due()), await desk.add(due(group=ONE_PLACE))
-    by_hand = await desk.add(due(), due_at=START + 99 * HOUR)
+    by_hand = await desk.add(due("every 9h"), due_at=START + 9 * HOUR)
     await desk.maintenance.on("new disks", by=ANN)
     await desk.jobs.run(by_hand.uid)
     await clock.advance(minutes=10)

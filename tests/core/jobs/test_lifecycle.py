@@ -149,6 +149,6 @@ def test_the_documentation_shows_the_table_as_it_is():
     _, _, rest = DOCS.read_text().partition("<!-- begin: drawn from the table -->\n")
     shown, _, _ = rest.partition("<!-- end: drawn from the table -->")
     assert shown == draw_lifecycle(), (
-        "docs/reference/jobs/states.md is out of date: put what "
-        "`python -m evenbeat.core.jobs.lifecycle` prints between its markers"
+        "docs/reference/jobs/states.md is out of date: put what `draw_lifecycle()` returns "
+        "between its markers"
     )

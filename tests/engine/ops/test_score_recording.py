@@ -9,7 +9,6 @@ from evenbeat.config import Settings
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.balance.model import Score
 from evenbeat.core.balance.plan_records import PlanSummary, StoredPlan
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.audit import PYTHON
 from evenbeat.core.runs.registry import Registry
@@ -18,6 +17,7 @@ from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import rebalance_plans, scores
 from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import chores, figures, nodes
 from tests.conftest import START
 from tests.support.databases import Clock

@@ -7,12 +7,12 @@ import pytest
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.control.runs.history import History
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
+from evenbeat.store.jobs.new_uids import new_job_uid
 from tests.conftest import START
 from tests.engine.node_runner import Does, Workshop
 

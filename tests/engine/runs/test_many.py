@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from evenbeat.core.jobs.groups import Group
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import Definition, RunState, State
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
@@ -18,6 +17,7 @@ from evenbeat.handlers.echo import Echo
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups, jobs
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import nodes
 from tests.conftest import START
 from tests.engine.node_runner import Does, Workshop

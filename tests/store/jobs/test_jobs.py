@@ -8,13 +8,13 @@ import pytest
 
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs.backoff import Exponential, Fixed, Linear, RetryRule
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Job, Policy, State
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
+from evenbeat.store.jobs.new_uids import new_job_uid
 from tests.conftest import START
 from tests.store import given
 from tests.store.given import HOUR, MINUTE, Shop, definition

@@ -12,13 +12,13 @@ from evenbeat.core.balance.projection import project_moves
 from evenbeat.core.balance.rebalance import plan_rebalance
 from evenbeat.core.balance.undo import undo_moves
 from evenbeat.core.errors import Conflict
-from evenbeat.core.jobs.ids import new_job_uid
 from evenbeat.core.ops.audit import Actor, NewAuditEntry
 from evenbeat.observe import failpoint
 from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map, rebalance_plans
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import audit
 
 TRIES, PAUSE = 3, 0.1

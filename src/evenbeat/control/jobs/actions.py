@@ -16,6 +16,7 @@ from evenbeat.control.jobs.adding import open_lanes
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs import actions as acts
 from evenbeat.core.jobs.actions import JobChange
+from evenbeat.core.jobs.catchup import MissedBeats, find_count_limit
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.lifecycle import Action
@@ -231,9 +232,8 @@ async def write_changes(
         await actions.write_changes(session, errand.action, decided)
     if errand.action is Action.DELETE:
         await actions.delete_jobs(session, ids)
+    await actions.write_missed_beats(session, count_missed_beats(decided))
     for job, change in decided:
-        if change.missed is not None:
-            await actions.write_missed_beats(session, job, change.missed)
         if change.definition is not None:
             await actions.write_definition(
                 session, job, change.definition, group_id=errand.group_id, by=errand.by
@@ -243,6 +243,14 @@ async def write_changes(
         await load_map.mark_unplaced(session, moved, anew=errand.action in REPLACING_ACTIONS)
     await audit.write_audit(session, [action_note(errand, *each) for each in decided], by=errand.by)
     return freed
+
+
+def count_missed_beats(decided: Decided) -> list[tuple[int, MissedBeats]]:
+    """The beats that these changes pass over, one row for each job that has some."""
+    passed = [(job.id, change.passed) for job, change in decided if change.passed is not None]
+    limit = find_count_limit(len(passed))
+    counted = ((job_id, beats.count(limit)) for job_id, beats in passed)
+    return [(job_id, missed) for job_id, missed in counted if missed is not None]
 
 
 def is_misplaced(job: StoredJob, change: JobChange) -> bool:

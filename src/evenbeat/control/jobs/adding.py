@@ -24,7 +24,6 @@ from evenbeat.control.jobs.validation import (
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs import planning
 from evenbeat.core.jobs.groups import Group, describe_group_conflicts
-from evenbeat.core.jobs.ids import new_job_uid, new_job_uids
 from evenbeat.core.jobs.model import Definition, Job, State
 from evenbeat.core.jobs.payload import is_same_json
 from evenbeat.core.ops.audit import PYTHON, Actor
@@ -35,6 +34,7 @@ from evenbeat.store.database.pool import Database, Session, savepoint_on, transa
 from evenbeat.store.jobs import groups, job_inserts, jobs, sql_function_checks
 from evenbeat.store.jobs.groups import StoredGroup
 from evenbeat.store.jobs.job_inserts import Inserted, NewJob
+from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 from evenbeat.store.ops import nodes
 

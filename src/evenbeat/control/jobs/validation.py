@@ -13,7 +13,6 @@ from evenbeat.control.jobs.checks import check_dedupe_key, check_definition, che
 from evenbeat.core.errors import FieldError, InvalidInput, UnknownKind
 from evenbeat.core.jobs import planning
 from evenbeat.core.jobs.groups import Group, resolve_group_key
-from evenbeat.core.jobs.ids import new_job_uids
 from evenbeat.core.jobs.model import Definition, Job, Pulse
 from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.ops.audit import Actor
@@ -21,6 +20,7 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.jobs import sql_function_checks
 from evenbeat.store.jobs.job_inserts import Inserted, NewJob
+from evenbeat.store.jobs.new_uids import new_job_uids
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 
 MOST_AT_ONCE = 100_000

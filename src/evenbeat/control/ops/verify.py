@@ -91,18 +91,19 @@ async def find_lost_beats(seen: Snapshot) -> list[str]:
 def check_beats(account: BeatHistory) -> Iterator[str]:
     """Every beat up to the cursor is that of a run or inside exactly one row of missed beats.
 
-    Rows of one beat follow each other; the first of the next beat, or a row of missed beats, is
-    due to begin exactly one beat later. A run by hand may take up a schedule that somebody had
-    stopped: what lies between is not judged.
+    The runs of one beat follow each other. The first run of the next beat, or a row of missed
+    beats, begins exactly one beat later. Only the beats of a pause may be told while a retry of
+    the beat before still waits. A run by hand may take up a schedule that a person had stopped:
+    what lies between is not judged.
     """
     ledger = Ledger(account)
     for entry in account.entries:
         if entry.is_manual:
             ledger.is_resumed = True
-        elif entry.beat_at is not None and entry.beat_at != ledger.last_at:
+        elif entry.beat_at is not None and not ledger.is_tried_again(entry):
             yield from ledger.follow(entry.beat_at, f"run {entry.number}")
             yield from ledger.pass_over(entry)
-    if account.cursor is not None and account.entries:
+    if account.cursor is not None and (account.entries or account.is_unrun):
         yield from ledger.follow(account.cursor, "the next beat")
 
 
@@ -115,9 +116,19 @@ class Ledger:
         self._planned_at = account.planned_at
         # What came before the oldest run that is kept cannot be asked for.
         first = account.run_number + 1
-        self._is_whole = bool(account.entries) and account.entries[0].number == first
+        oldest = account.entries[0].number if account.entries else None
+        self._is_whole = account.is_unrun or oldest == first
         self.last_at: datetime | None = None
+        self.tried_at: datetime | None = None
         self.is_resumed = False
+
+    def is_tried_again(self, entry: BeatRecord) -> bool:
+        """Whether it is one more run of the beat that was tried last."""
+        if entry.until_at is not None:
+            return False
+        is_same = entry.beat_at == self.tried_at
+        self.tried_at = entry.beat_at
+        return is_same
 
     def follow(self, beat_at: datetime, what: str) -> Iterator[str]:
         """`what` accounts for this beat, so that it has to be the next one."""

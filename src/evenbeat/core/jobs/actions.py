@@ -7,12 +7,18 @@ from functools import partial
 
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.jobs import lifecycle, planning
-from evenbeat.core.jobs.catchup import MissedBeats, find_missed_beats
+from evenbeat.core.jobs.catchup import PassedBeats
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Cause, Definition, Pulse, State
+from evenbeat.core.time.schedules.base.instants import RESOLUTION
+from evenbeat.core.time.timetable import Timetable
 
 SUSPENDED_STATES = (State.PAUSED, State.DISABLED)
 EDITED_REASON = "the schedule was edited before they were run"
+SUSPENDED_REASONS: Mapping[State, str] = {
+    State.PAUSED: "the job was paused",
+    State.DISABLED: "the job was disabled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +26,13 @@ class JobChange:
     """What is stored of a job after an action.
 
     `is_replanned`: a run in hand must not write the cursor that follows from the old plan.
-    `missed` are beats of an old timetable that will not be run.
+    `passed` are beats that will not be run: of a pause, or of a timetable that was replaced.
     """
 
     pulse: Pulse
     definition: Definition | None = None
     is_replanned: bool = False
-    missed: MissedBeats | None = None
+    passed: PassedBeats | None = None
 
 
 def find_allowed_actions(pulse: Pulse) -> tuple[str, ...]:
@@ -70,12 +76,12 @@ def edit_job(pulse: Pulse, was: Definition | None, to: Definition, now: datetime
     to = replace(to, timetable=to.timetable.planned_at(now))
     if is_finished(pulse):
         return JobChange(pulse, to)
-    return JobChange(
-        _replan_pulse(pulse, was, to, now),
-        to,
-        is_replanned=True,
-        missed=_find_missed_beats(pulse, was, now),
-    )
+    edited = _replan_pulse(pulse, was, to, now)
+    passed = None
+    if was is not None and not _is_beat_moved(was, to):
+        owing = replace(edited, next_beat_at=pulse.next_beat_at)
+        passed = find_passed_beats(owing, was.timetable, now, pulse.resting)
+    return JobChange(edited, to, is_replanned=True, passed=passed)
 
 
 def is_finished(pulse: Pulse) -> bool:
@@ -87,8 +93,7 @@ def is_finished(pulse: Pulse) -> bool:
 
 def _replan_pulse(pulse: Pulse, was: Definition | None, to: Definition, now: datetime) -> Pulse:
     in_hand = is_beat_in_hand(pulse)
-    was_one_off = was is not None and not was.timetable.schedule.is_recurring
-    if was_one_off and not to.timetable.schedule.is_recurring and not in_hand:
+    if was is not None and _is_beat_moved(was, to) and not in_hand:
         pulse = replace(pulse, retry_at=None, attempt=0)
     elif is_owed(pulse, now) and not in_hand and pulse.retry_at is None:
         pulse = replace(pulse, retry_at=pulse.next_beat_at, beat_at=pulse.next_beat_at, attempt=0)
@@ -110,15 +115,26 @@ def _replan_pulse(pulse: Pulse, was: Definition | None, to: Definition, now: dat
     return at_rest(pulse, waiting if pulse.retry_at is None else State.SCHEDULED)
 
 
-def _find_missed_beats(pulse: Pulse, was: Definition | None, now: datetime) -> MissedBeats | None:
-    """The beats of the old timetable between one that is owed and now.
+def _is_beat_moved(was: Definition, to: Definition) -> bool:
+    """Whether the job was and stays a one-off job: its only beat then moves."""
+    return not (was.timetable.schedule.is_recurring or to.timetable.schedule.is_recurring)
 
-    Of a run in hand, its own end tells them.
+
+def find_passed_beats(
+    pulse: Pulse, timetable: Timetable, until: datetime, state: State | None
+) -> PassedBeats | None:
+    """The beats of `timetable` from the cursor until `until`, of a job whose cursor moves on.
+
+    A beat that is still being tried, or stays owed, is not among them. If a beat is in hand, the
+    end of its run tells the beats that follow it. `state` is where the job rested: if it was
+    neither paused nor disabled, an edit passes its beats over.
     """
     cursor = pulse.next_beat_at
-    if was is None or cursor is None or not is_owed(pulse, now) or pulse.state is State.RUNNING:
+    if cursor is None or cursor > until or is_beat_in_hand(pulse):
         return None
-    return find_missed_beats(was.timetable, cursor, now, EDITED_REASON)
+    is_tried = pulse.retry_at is not None and pulse.beat_at == cursor
+    reason = SUSPENDED_REASONS.get(state, EDITED_REASON) if state else EDITED_REASON
+    return PassedBeats(timetable, cursor if is_tried else cursor - RESOLUTION, until, reason)
 
 
 def is_beat_in_hand(pulse: Pulse) -> bool:
@@ -159,17 +175,22 @@ def _resume(pulse: Pulse, definition: Definition | None, now: datetime) -> JobCh
     if pulse.resting not in SUSPENDED_STATES:
         return JobChange(pulse)
     definition = _require_definition(definition)
+    timetable, passed = definition.timetable, None
+    if timetable.schedule.is_recurring:
+        passed = find_passed_beats(pulse, timetable, now, pulse.resting)
     next_beat_at = planning.find_beat_after_pause(
-        pulse.next_beat_at, definition.timetable, now, runs_so_far=pulse.runs_so_far
+        pulse.next_beat_at, timetable, now, runs_so_far=pulse.runs_so_far
     )
-    is_replanned = next_beat_at != pulse.next_beat_at
+    # The plan is the same one, gone on with. Only a run by hand that is in hand must be kept from
+    # writing what follows from the cursor it knows.
+    is_replanned = pulse.state is State.RUNNING and next_beat_at != pulse.next_beat_at
     pulse = replace(pulse, next_beat_at=next_beat_at)
     resting = planning.initial_state(definition)
     if not pulse.has_next and pulse.manual_at is None:
         resting = State.FAILED if pulse.failure_streak else State.COMPLETED
     is_away = pulse.state in (State.RUNNING, State.BLOCKED)
     pulse = replace(pulse, resting=resting) if is_away else at_rest(pulse, resting)
-    return JobChange(pulse, is_replanned=is_replanned)
+    return JobChange(pulse, is_replanned=is_replanned, passed=passed)
 
 
 def _retry(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:

@@ -11,6 +11,9 @@ from evenbeat.core.time.timetable import MAX_BEATS, Timetable
 OVERDUE = timedelta(minutes=1)
 # Counting the beats of a cron takes some 100 us each, and the node waits for it.
 MOST_COUNTED = 1000
+# What one action on many jobs may count in all, about a second's worth, and at least of each job.
+COUNTED_AT_ONCE = 10_000
+LEAST_COUNTED = 10
 # What is asked for every run is not looked up in its enumeration every time.
 MANUAL, RETRY, SKIPPED = Cause.MANUAL, Cause.RETRY, RunState.SKIPPED
 
@@ -25,6 +28,25 @@ class MissedBeats:
     first_at: datetime
     until_at: datetime
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBeats:
+    """The beats of a timetable in (after, until]: they will not be run, and are not counted yet."""
+
+    timetable: Timetable
+    after: datetime
+    until: datetime
+    reason: str
+
+    def count(self, limit: int = MOST_COUNTED) -> MissedBeats | None:
+        """They as one row; None: there is no beat in between."""
+        return find_missed_beats(self.timetable, self.after, self.until, self.reason, limit)
+
+
+def find_count_limit(job_count: int) -> int:
+    """How many beats of each job may be counted where one action tells those of many jobs."""
+    return max(LEAST_COUNTED, min(MOST_COUNTED, COUNTED_AT_ONCE // max(job_count, 1)))
 
 
 def find_next_beat(
@@ -48,16 +70,20 @@ def find_next_beat(
 
 
 def find_missed_beats(
-    timetable: Timetable, after: datetime, until: datetime, reason: str
+    timetable: Timetable,
+    after: datetime,
+    until: datetime,
+    reason: str,
+    limit: int = MOST_COUNTED,
 ) -> MissedBeats | None:
-    """The beats in (after, until] as one row."""
+    """The beats in (after, until] as one row. Those of a cron are counted up to `limit`."""
     timetable = _without_max_runs(timetable)
     first_at, until_at = timetable.next_after(after), timetable.latest_between(after, until)
     if first_at is None or until_at is None:
         return None
     beats = timetable.beats_between(after, until, 1)
     if not beats.is_exact:
-        beats = timetable.beats_between(after, until, MOST_COUNTED)
+        beats = timetable.beats_between(after, until, limit)
     suffix = "" if beats.is_exact else f"; there are more than the {beats.total} counted"
     return MissedBeats(beats.total, first_at, until_at, reason + suffix)
 

@@ -1,6 +1,5 @@
 """The ids that clients see: UUIDv7 for jobs, and a UUID that is a run's number in disguise."""
 
-import secrets
 from datetime import datetime
 from uuid import UUID
 
@@ -11,22 +10,20 @@ RUN_MARK = 0x65626561_7400_8000_8000_000000000000
 RUN_BITS = 48
 # What a UUIDv7 leaves to chance: twelve bits behind the version, 62 behind the variant.
 FREE_BITS = (0xFFF << 64) | ((1 << 62) - 1)
+RANDOM_BYTES = 10
 
 
-def new_job_uid(now: datetime) -> UUID:
-    """Sorts by time of birth, so that new rows land side by side in the index."""
-    [uid] = new_job_uids(now, 1)
-    return uid
+def build_job_uids(now: datetime, random_bytes: bytes) -> list[UUID]:
+    """One for every ten random bytes, in their order.
 
-
-def new_job_uids(now: datetime, count: int) -> list[UUID]:
-    """So many of them, in their order."""
+    They sort by the time at which they were made: the rows of new jobs then lie side by side in
+    the index.
+    """
     milliseconds = int(now.timestamp() * 1000)
     base = (milliseconds << 80) | (7 << 76) | (0b10 << 62)
-    # All the randomness at once: asked for one by one, it takes longer than the rest.
-    dice = secrets.token_bytes(10 * count)
-    rolls = (int.from_bytes(dice[at : at + 10]) for at in range(0, 10 * count, 10))
-    values = sorted(base | (roll & FREE_BITS) for roll in rolls)
+    starts = range(0, len(random_bytes), RANDOM_BYTES)
+    chances = (int.from_bytes(random_bytes[at : at + RANDOM_BYTES]) for at in starts)
+    values = sorted(base | (chance & FREE_BITS) for chance in chances)
     return [UUID(int=value) for value in values]
 
 

@@ -1,9 +1,8 @@
 """The states of a job and every way from one to another, as one table.
 
-`python -m evenbeat.core.jobs.lifecycle` prints what docs/reference/jobs/states.md shows of it.
+`draw_lifecycle` makes of it what docs/reference/jobs/states.md shows.
 """
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -255,7 +254,3 @@ def _engine_row(event: Event) -> str:
     came_from = ", ".join(edge.state for edge in edges)
     leads_to = ", ".join(dict.fromkeys(to for edge in edges for to in edge.targets))
     return f"| {event} | {came_from} | {leads_to} | {MEANINGS[event]} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(draw_lifecycle())

@@ -1,10 +1,12 @@
 """The planner: plans and places whatever nobody has planned or placed, wherever it came from."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
 
-from evenbeat.core.jobs.actions import EDITED_REASON, is_beat_in_hand
-from evenbeat.core.jobs.catchup import find_missed_beats
-from evenbeat.core.jobs.model import Cause
+from evenbeat.core.jobs.actions import find_passed_beats, is_beat_in_hand
+from evenbeat.core.jobs.catchup import MissedBeats, find_count_limit
+from evenbeat.core.jobs.model import Cause, Pulse
 from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
@@ -58,13 +60,31 @@ class Planner:
 
 async def plan(session: Session, found: list[UnplannedJob]) -> None:
     await unplanned_jobs.write_plans(session, [planned_of(each) for each in found])
-    for each in found:
-        cursor, was = each.passed_from, each.old_timetable
-        if cursor is not None and was is not None:
-            missed = find_missed_beats(was, cursor, each.since, EDITED_REASON)
-            if missed is not None:
-                await actions.write_missed_beats(session, each.job, missed)
+    limit = find_count_limit(len(found))
+    counted = ((each.job.id, missed_of(each, limit)) for each in found)
+    await actions.write_missed_beats(
+        session, [(job_id, missed) for job_id, missed in counted if missed is not None]
+    )
     await load_map.mark_unplaced(session, [each.job.id for each in found], anew=True)
+
+
+def missed_of(each: UnplannedJob, limit: int) -> MissedBeats | None:
+    """The beats that were passed over when the job was edited or enabled by SQL, as one row."""
+    pulse, was, since = each.job.pulse, each.old_timetable, each.since
+    if was is None or each.passed_from is None or has_ended_a_beat(pulse, since):
+        return None
+    pulse = replace(pulse, next_beat_at=each.passed_from)
+    if each.owed_at is not None:
+        pulse = replace(pulse, retry_at=each.owed_at, beat_at=each.owed_at)
+    passed = find_passed_beats(pulse, was, since, each.passed_in)
+    return passed and passed.count(limit)
+
+
+def has_ended_a_beat(pulse: Pulse, since: datetime) -> bool:
+    """Whether a retry that waited was run before the job was planned: the end of that run has told
+    the beats that follow it."""
+    is_manual = pulse.cause is Cause.MANUAL
+    return not is_manual and pulse.last_started_at is not None and pulse.last_started_at >= since
 
 
 def planned_of(each: UnplannedJob) -> PlannedJob:

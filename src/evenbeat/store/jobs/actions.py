@@ -101,16 +101,19 @@ async def write_definition(
     check_change_count(Action.EDIT, edited, 1)
 
 
-async def write_missed_beats(session: Session, job: StoredJob, missed: MissedBeats) -> None:
+async def write_missed_beats(session: Session, missed: Sequence[tuple[int, MissedBeats]]) -> None:
+    """Write one row for each of these jobs, which are locked: its beats that will not be run."""
+    if not missed:
+        return
     written = await session.execute(
         SQL["write_missed_beats"],
-        job_id=job.id,
-        first_at=missed.first_at,
-        until_at=missed.until_at,
-        count=missed.count,
-        reason=missed.reason,
+        job_ids=[job_id for job_id, _ in missed],
+        first=[beats.first_at for _, beats in missed],
+        until=[beats.until_at for _, beats in missed],
+        counts=[beats.count for _, beats in missed],
+        reasons=[beats.reason for _, beats in missed],
     )
-    check_change_count(Action.EDIT, written, 1)
+    check_change_count(Action.EDIT, written, len(missed))
 
 
 async def list_versions(session: Session, job_id: int) -> list[JobVersion]:

@@ -112,21 +112,29 @@ where pulse.id = edited.id
   and lane.runs_on = :runs_on::text[];
 
 -- name: write_missed_beats
--- Beats of an old timetable that will not be run, as one row of the history of a job at rest.
+-- Beats that will not be run, of a pause or of an old timetable: one row of the history a job.
+-- A run by hand may be in hand. The row comes before it, and that run counts one further: the row
+-- is history now, and the run is later. The end of a run of a beat tells its missed beats itself.
 with counted as (
     update evenbeat.pulse
     set run_number = pulse.run_number + 1
-    where pulse.id = :job_id
-      and pulse.token is null
-    returning pulse.id, pulse.run_number
+    from unnest(
+        :job_ids::bigint[], :first::timestamptz[], :until::timestamptz[], :counts::integer[],
+        :reasons::text[]
+    ) as missed (job_id, first_at, until_at, count, reason)
+    where pulse.id = missed.job_id
+      and (pulse.token is null or pulse.cause = 'm')
+    returning
+        pulse.id, pulse.run_number - (pulse.token is not null)::integer as number,
+        missed.first_at, missed.until_at, missed.count, missed.reason
 )
 insert into evenbeat.run (
     id, job_id, number, state, cause, beat_at, attempt, started_at, finished_at, skipped_count,
     skipped_until, reason
 )
 select
-    nextval('evenbeat.run_id'), counted.id, counted.run_number, 'k', 's', :first_at, 0, :now,
-    :now, :count, :until_at, :reason
+    nextval('evenbeat.run_id'), counted.id, counted.number, 'k', 's', counted.first_at, 0, :now,
+    :now, counted.count, counted.until_at, counted.reason
 from counted;
 
 -- name: versions

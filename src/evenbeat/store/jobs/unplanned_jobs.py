@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from evenbeat.core.jobs.model import State
 from evenbeat.core.time.timetable import Timetable
+from evenbeat.store.database.codes import STATES
 from evenbeat.store.database.pool import Session
 from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs import definitions, jobs
@@ -17,8 +19,9 @@ SQL = load_statements("jobs/unplanned_jobs")
 class UnplannedJob:
     """A job that is owed beats since an instant.
 
-    `owed_at` is a beat of its old timetable that was due and is still to be run; those of
-    `old_timetable` after `passed_from` will not be.
+    `owed_at` is a beat of its old timetable that was due and is still to be run. The other beats
+    of `old_timetable` from `passed_from` until `since` will not be run: the job was paused or
+    disabled (`passed_in`), or the timetable was replaced (None).
     """
 
     job: StoredJob
@@ -26,6 +29,7 @@ class UnplannedJob:
     owed_at: datetime | None
     passed_from: datetime | None
     old_timetable: Timetable | None
+    passed_in: State | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ async def lock_unplanned_jobs(session: Session, *, limit: int) -> list[Unplanned
             rows[job.uid]["owed_at"],
             rows[job.uid]["passed_from"],
             decode_old_timetable(rows[job.uid]["old_timetable"]),
+            decode_state(rows[job.uid]["passed_in"]),
         )
         for job in found
     ]
@@ -64,6 +69,10 @@ async def write_plans(session: Session, planned: Sequence[PlannedJob]) -> None:
         next_beats=[each.next_beat_at for each in planned],
         owed=[each.owed_at for each in planned],
     )
+
+
+def decode_state(code: bytes | None) -> State | None:
+    return None if code is None else STATES[code]
 
 
 def decode_old_timetable(text: str | None) -> Timetable | None:

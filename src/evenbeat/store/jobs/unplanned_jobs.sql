@@ -7,13 +7,14 @@ select exists (select from evenbeat.unplanned);
 -- The first of them. Whoever holds one is about to plan it, or is writing it: left alone.
 select
     unplanned.job_id, job.uid, unplanned.since, unplanned.owed_at, unplanned.passed_from,
-    unplanned.old_timetable::text as old_timetable
+    unplanned.old_timetable::text as old_timetable, unplanned.passed_in
 from evenbeat.unplanned
 join evenbeat.job on job.id = unplanned.job_id
 join evenbeat.pulse on pulse.id = unplanned.job_id
--- Beats that are passed over are told of between runs.
+-- If a beat is in hand, its run ends first: that may tell the beats that are passed over.
 where unplanned.passed_from is null
    or pulse.token is null
+   or pulse.cause = 'm'
 order by unplanned.job_id
 limit :limit
 for no key update of job, pulse skip locked;

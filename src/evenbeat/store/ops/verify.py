@@ -55,14 +55,15 @@ class BeatRecord:
 class BeatHistory:
     """What became of the beats of one recurring job, in the order of its runs.
 
-    All of it is since `planned_at`, and of runs later than `run_number`. `cursor` is the beat that
-    comes next; None where it does not follow from what came before.
+    All of it is since `planned_at`, and of runs later than `run_number`; `is_unrun`: there was none
+    yet. `cursor` is the beat that comes next; None where it does not follow from what came before.
     """
 
     job_id: int
     timetable: Timetable
     planned_at: datetime
     run_number: int
+    is_unrun: bool
     cursor: datetime | None
     entries: tuple[BeatRecord, ...]
 
@@ -143,7 +144,15 @@ def beat_history_from(job: Any, entries: tuple[BeatRecord, ...]) -> BeatHistory 
         return None
     is_open = job["is_running"] or job["retry_at"] is not None
     cursor = None if is_open else job["next_beat_at"]
-    return BeatHistory(job["id"], timetable, job["planned_at"], job["run_number"], cursor, entries)
+    return BeatHistory(
+        job["id"],
+        timetable,
+        job["planned_at"],
+        job["run_number"],
+        job["is_unrun"],
+        cursor,
+        entries,
+    )
 
 
 def beat_record_from(row: Any) -> BeatRecord:

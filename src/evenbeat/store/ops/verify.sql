@@ -268,10 +268,13 @@ where pulse.state in ('p', 's')
   and not exists (select from evenbeat.unplanned where unplanned.job_id = pulse.id);
 
 -- name: an_unplanned_job_gets_its_plan
--- Within a second or two; as long as nobody lives, or the transaction that wrote it, it waits.
+-- Within a second or two. It waits as long as no node lives, or the transaction that wrote it is
+-- open, or a run of its beat is in hand whose end may tell the beats that were passed over.
 select format('job %s: waits for its plan since %s', unplanned.job_id, unplanned.since) as breach
 from evenbeat.unplanned
+left join evenbeat.pulse on pulse.id = unplanned.job_id
 where unplanned.since < :now - :grace::interval
+  and (unplanned.passed_from is null or pulse.token is null or pulse.cause = 'm')
   and exists (
       select from evenbeat.node as living
       where living.dead_at is null
@@ -703,8 +706,9 @@ end;
 -- follows from their timetable alone.
 select
     job.id, job.timetable, coalesce(placement.placed_at, job.created_at) as planned_at,
-    coalesce(placement.run_number, 0) as run_number, pulse.next_beat_at, pulse.retry_at,
-    pulse.token is not null as is_running
+    coalesce(placement.run_number, 0) as run_number,
+    pulse.run_number = coalesce(placement.run_number, 0) as is_unrun, pulse.next_beat_at,
+    pulse.retry_at, pulse.token is not null as is_running
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
 left join evenbeat.placement on placement.job_id = job.id

@@ -156,7 +156,9 @@ create table evenbeat.unplanned (
     owed_at evenbeat.instant,
     -- Beats of the old timetable after this one are not run; the history names them as skipped.
     passed_from evenbeat.instant,
-    old_timetable jsonb
+    old_timetable jsonb,
+    -- Why: z the job was paused, d it was disabled; null: the timetable was replaced.
+    passed_in "char" check (passed_in in ('z', 'd'))
 );
 
 -- Groups: jobs that share a limit, a pace, or both.

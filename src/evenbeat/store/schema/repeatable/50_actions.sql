@@ -61,9 +61,8 @@ begin
             quote_literal(given.name)
             using errcode = 'unique_violation', column = 'name';
     end if;
-    if given.enabled then
-        insert into evenbeat.unplanned (job_id, since) values (given.job_id, at);
-    end if;
+    -- Planned even if it is disabled: then the beats that it is kept from can be recorded.
+    insert into evenbeat.unplanned (job_id, since) values (given.job_id, at);
     perform evenbeat.note_of_sql('add', added, '{}', '{}');
 end
 $$;
@@ -76,7 +75,10 @@ language plpgsql
 as $$
 declare
     at constant timestamptz := evenbeat.clock();
-    is_owed constant boolean := evenbeat.is_owed(beating, at);
+    is_aside constant boolean := evenbeat.is_aside(beating);
+    -- While a run of a beat is open, its end records the beats that follow it.
+    is_due constant boolean := beating.next_beat_at <= at
+        and not evenbeat.is_beat_in_hand(beating);
     was evenbeat.job;
     edited evenbeat.job;
 begin
@@ -139,15 +141,18 @@ begin
     where pulse.id = edited.id;
     perform evenbeat.unplace(edited.id);
     -- A job that waits for its plan already stays owed since then, by the newest timetable.
-    insert into evenbeat.unplanned (job_id, since, owed_at, passed_from, old_timetable)
+    insert into evenbeat.unplanned (
+        job_id, since, owed_at, passed_from, old_timetable, passed_in
+    )
     values (
         edited.id, at,
         case
-            when is_owed and beating.retry_at is null and not evenbeat.is_beat_in_hand(beating)
+            when is_due and beating.retry_at is null and evenbeat.is_owed(beating, at)
                 then beating.next_beat_at
         end,
-        case when is_owed and beating.token is null then beating.next_beat_at end,
-        case when is_owed and beating.token is null then was.timetable end
+        case when is_due then beating.next_beat_at end,
+        case when is_due then was.timetable end,
+        case when is_due and is_aside then beating.state end
     )
     on conflict (job_id) do nothing;
 end
@@ -176,14 +181,22 @@ begin
                 else pulse.state_at
             end,
             next_beat_at = case when was_disabled then null else pulse.next_beat_at end,
-            plan_version = pulse.plan_version + was_disabled::integer
+            plan_version = pulse.plan_version
+                + (was_disabled and beating.token is not null)::integer
         where pulse.id = given.job_id;
         if was_disabled then
-            -- The job is not owed the beats that fell into the pause.
-            insert into evenbeat.unplanned (job_id, since)
-            values (given.job_id, at)
+            -- The beats since it was disabled are passed over, and the planner records them.
+            insert into evenbeat.unplanned (job_id, since, passed_from, old_timetable, passed_in)
+            select job.id, at, beating.next_beat_at, job.timetable, 'd'
+            from evenbeat.job
+            where job.id = given.job_id
             on conflict (job_id) do update
-            set since = excluded.since;
+            set since = excluded.since,
+                passed_from = coalesce(
+                    unplanned.passed_from, excluded.passed_from, unplanned.since
+                ),
+                old_timetable = coalesce(unplanned.old_timetable, excluded.old_timetable),
+                passed_in = excluded.passed_in;
         end if;
     elsif beating.token is not null then
         update evenbeat.pulse set wanted = 'd', state_at = at where pulse.id = given.job_id;
