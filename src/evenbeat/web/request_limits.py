@@ -7,9 +7,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from evenbeat.core.limits import LARGEST_BODY
 from evenbeat.web.problems import problem_response
 
-LARGEST_BODY = 1_000_000
 TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
 # For all of it: a client that sends a byte now and then holds on to a connection for this long.
 SLOWEST_BODY = 30.0

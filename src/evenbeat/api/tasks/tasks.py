@@ -25,6 +25,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_TASK_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, identify_caller, needs
 from evenbeat.web.json_bodies import read_object
@@ -33,7 +34,6 @@ from evenbeat.web.probes import App
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 HOW_SHOWN = "how payloads are shown: as they are, or as text"
 # A task has five at most; a job that recurs is a task as well, and has any number.
-MOST_SHOWN = 100
 EXAMPLE = {
     "type": "echo",
     "payload": {"message": "hello"},
@@ -96,8 +96,8 @@ router.add_api_route(
 async def list_tasks(
     app: App,
     status: TaskStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_TASK_PAGE)] = 20,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET)] = 0,
     form: Form = "json",
 ) -> Response:
     """Tasks, the newest first; `X-Total-Count` says how many there are."""
@@ -115,7 +115,9 @@ async def get_task(task_id: Id, app: App, form: Form = "json") -> Response:
 @router.get("/{id}/runs", dependencies=VIEWER, responses={200: {"model": list[AttemptOut]}})
 async def list_attempts(task_id: Id, app: App) -> Response:
     """Every attempt at a task, the first one first; of very many, the last hundred."""
-    page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False, with_returned=False)
+    page = await app.runs.of_job(
+        task_id, limit=LARGEST_TASK_PAGE, with_skipped=False, with_returned=False
+    )
     return listed([attempt_of(run) for run in reversed(page.runs)], page.total)
 
 

@@ -24,18 +24,18 @@ from evenbeat.core.jobs.model import (
     State,
 )
 from evenbeat.core.jobs.payload import check_json
+from evenbeat.core.limits import LONGEST_TASK_PAYLOAD, MOST_TASK_ATTEMPTS
 from evenbeat.core.time.schedules.base.instants import check_instant, read_datetime
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable
 
-LONGEST_PAYLOAD = 5000
-DEFAULT_ATTEMPTS, MOST_ATTEMPTS = 3, 5
+DEFAULT_ATTEMPTS = 3
 # For clocks that differ, and requests that take a while.
 LATEST_CLIENT = timedelta(seconds=10)
 # Every task has one of these: it waits 5 s after its first failure, 10 s after the second.
 POLICIES = {
     number: Policy(max_attempts=number, backoff=Linear(step=timedelta(seconds=5)))
-    for number in range(1, MOST_ATTEMPTS + 1)
+    for number in range(1, MOST_TASK_ATTEMPTS + 1)
 }
 PAST = "runAt must be in future"
 TOO_LONG = "payload too long"
@@ -88,10 +88,12 @@ class TaskIn(BaseModel):
     """A task to be run once. This describes it; `read_task` reads it."""
 
     type: str = Field(min_length=1, description="which handler runs it, in any case")
-    payload: Any = Field(description="what the handler gets: JSON of up to 5000 characters")
+    payload: Any = Field(
+        description=f"what the handler gets: JSON of up to {LONGEST_TASK_PAYLOAD} characters"
+    )
     runAt: datetime = Field(description="not before; at the earliest ten seconds ago")  # noqa: N815
     maxAttempts: int | None = Field(  # noqa: N815
-        None, ge=1, le=MOST_ATTEMPTS, description=f"{DEFAULT_ATTEMPTS} if left out"
+        None, ge=1, le=MOST_TASK_ATTEMPTS, description=f"{DEFAULT_ATTEMPTS} if left out"
     )
 
 
@@ -139,7 +141,7 @@ def read_task(body: Mapping[str, Any], now: datetime) -> Task:
     if faults:
         raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
     payload, run_at = given["payload"], given["runAt"]
-    if len(as_text(payload)) > LONGEST_PAYLOAD:
+    if len(as_text(payload)) > LONGEST_TASK_PAYLOAD:
         raise InvalidInput("payload", TOO_LONG)
     if run_at < now - LATEST_CLIENT:
         raise InvalidInput("runAt", PAST)
@@ -185,7 +187,7 @@ def read_max_attempts(value: Any) -> int:
     if value is MISSING or value is None:
         return DEFAULT_ATTEMPTS
     if type(value) is not int or value not in POLICIES:
-        raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_ATTEMPTS}")
+        raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_TASK_ATTEMPTS}")
     return value
 
 

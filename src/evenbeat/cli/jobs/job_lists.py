@@ -123,7 +123,7 @@ def show_job(
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.job_out import JobDetailOut
 
-        printing.print_model(JobDetailOut.of(found, health, now), explanation=explanation)
+        printing.print_model(JobDetailOut.from_parts(found, health, now), explanation=explanation)
         return
     printing.print_fields(job_fields(found, explanation, health, now))
     if runs:

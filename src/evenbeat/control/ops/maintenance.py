@@ -4,13 +4,12 @@ from dataclasses import asdict
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.limits import LONGEST_REASON
 from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import audit, maintenance
 from evenbeat.store.ops.maintenance import Maintenance
-
-LONGEST_REASON = 500
 
 
 class MaintenanceSwitch:

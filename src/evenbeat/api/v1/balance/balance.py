@@ -21,6 +21,7 @@ from evenbeat.api.v1.balance.wire.balance import (
 )
 from evenbeat.api.v1.balance.wire.forecast import MOST_WORKERS, ForecastIn, ForecastOut
 from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.limits import LARGEST_PAGE, MOST_DAYS_SHOWN
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.idempotency import IdempotentRoute
@@ -31,7 +32,7 @@ GroupQuery = Annotated[Name | None, Query(description="only the jobs of this gro
 CHANGED: dict[int | str, dict[str, Any]] = {
     409: {"description": "the plan does not hold any more, or balancing is not on"}
 }
-LONGEST_REACH_HOURS = 24 * 400
+LONGEST_REACH_HOURS = 24 * MOST_DAYS_SHOWN
 
 router = APIRouter(prefix="/api/v1/scheduler", tags=["balancing"], route_class=IdempotentRoute)
 
@@ -74,7 +75,9 @@ async def undo_rebalance(app: App, caller: Caller, body: UndoIn | None = None) -
 
 
 @router.get("/rebalance/plans", dependencies=VIEWER)
-async def list_plans(app: App, limit: Annotated[int, Query(ge=1, le=250)] = 50) -> PlansOut:
+async def list_plans(
+    app: App, limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50
+) -> PlansOut:
     """Plans and what became of them, newest first."""
     plans, now = await app.balance.plans(limit=limit), await app.now()
     return PlansOut(plans=[PlanOut.from_core(plan, now) for plan in plans])

@@ -37,14 +37,14 @@ async def act_on_many(body: JobActionIn, app: App, caller: Caller) -> JobActionO
     """Do the same to all jobs that match: to all of them, or to none."""
     if body.action == Action.RELEASE:
         caller.check(Role.ADMIN)
-    tally = await app.jobs.act(
+    result = await app.jobs.act(
         Action(body.action),
         body.filter.to_core(),
         by=caller.actor,
         dry_run=body.dry_run,
         skip_refused=body.skip_refused,
     )
-    return JobActionOut.from_core(tally)
+    return JobActionOut.from_core(result)
 
 
 class JobActionRoute(NamedTuple):

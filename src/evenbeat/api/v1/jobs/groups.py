@@ -7,6 +7,7 @@ from pydantic import AfterValidator
 
 from evenbeat.api.v1.jobs.wire.group import GroupIn, GroupOut, GroupsOut, MembersOut
 from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.idempotency import IdempotentRoute
@@ -24,8 +25,8 @@ def decoded(key: str) -> str:
 
 # A key may have slashes in it.
 Key = Annotated[Name, AfterValidator(decoded), Path()]
-Limit = Annotated[int, Query(ge=1, le=250)]
-Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST_OFFSET)]
 
 router = APIRouter(prefix="/api/v1/groups", tags=["groups"], route_class=IdempotentRoute)
 

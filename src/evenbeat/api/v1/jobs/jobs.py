@@ -1,6 +1,5 @@
 """The routes of /api/v1/jobs: create, list, read, change, delete."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,8 +9,9 @@ from fastapi import APIRouter, Body, Query, Response
 from evenbeat.api.v1.jobs.wire.job_in import BatchIn, JobIn
 from evenbeat.api.v1.jobs.wire.job_out import BatchOut, JobDetailOut, JobOut, MessageOut
 from evenbeat.api.v1.jobs.wire.listing import JobsOut, ListIn
-from evenbeat.api.v1.jobs.wire.patch import changed, changes_of, take_switch
+from evenbeat.api.v1.jobs.wire.patch import apply_changes, find_changes, take_switch
 from evenbeat.app import Evenbeat
+from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
@@ -40,7 +40,7 @@ async def answer_created(job: Job, app: Evenbeat, response: Response) -> JobOut:
 
 
 async def answer_detail(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
-    return JobDetailOut.of(job, await app.statistics.health_of(job.id), now)
+    return JobDetailOut.from_parts(job, await app.statistics.health_of(job.id), now)
 
 
 @router.post("", status_code=201, dependencies=OPERATOR, responses=TAKEN | EXISTS)
@@ -100,14 +100,14 @@ async def change_job(
     """Change what is named, and leave the rest; null puts the default back."""
     job, now = await app.jobs.get(job_id), await app.now()
     wanted.check(job.version)
-    changes = changes_of(body, await answer_detail(job, app, now))
-    is_enabled = take_switch(job, changes)
+    changes = find_changes(body, await answer_detail(job, app, now))
+    switch = take_switch(job, changes)
     if changes:
-        to = changed(job, changes, now)
-        job = await app.jobs.edit(job_id, to, version=job.version, by=caller.actor)
-    if is_enabled is not None:
-        switch = app.jobs.enable if is_enabled else app.jobs.disable
-        job = replace(await switch(job_id, by=caller.actor), warnings=job.warnings)
+        to, version = apply_changes(job, changes, now), job.version
+        job = await app.jobs.edit(job_id, to, version=version, switch=switch, by=caller.actor)
+    elif switch is not None:
+        act = app.jobs.enable if switch is Action.ENABLE else app.jobs.disable
+        job = await act(job_id, by=caller.actor)
     return set_etag(response, job.version, JobOut.from_core(job, now))
 
 

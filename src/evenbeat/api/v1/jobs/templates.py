@@ -7,7 +7,8 @@ from fastapi import APIRouter, Path, Response
 from evenbeat.api.v1.jobs.jobs import answer_created
 from evenbeat.api.v1.jobs.wire.job_out import JobOut
 from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
-from evenbeat.core.jobs.templates import LONGEST_NAME, NAME
+from evenbeat.core.jobs.templates import NAME
+from evenbeat.core.limits import LONGEST_TEMPLATE_NAME
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.etags import set_etag
@@ -15,7 +16,7 @@ from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
-TemplateName = Annotated[str, Path(max_length=LONGEST_NAME, pattern=f"^{NAME.pattern}$")]
+TemplateName = Annotated[str, Path(max_length=LONGEST_TEMPLATE_NAME, pattern=f"^{NAME.pattern}$")]
 
 router = APIRouter(prefix="/api/v1/templates", tags=["templates"], route_class=IdempotentRoute)
 

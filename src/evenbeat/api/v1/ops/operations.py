@@ -13,6 +13,7 @@ from evenbeat.api.v1.ops.wire.operations import (
     NodesOut,
 )
 from evenbeat.api.v1.wire.text_types import Storable
+from evenbeat.core.limits import LARGEST_PAGE, LONGEST_ACTOR
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App
@@ -45,8 +46,8 @@ async def undrain_node(node_id: NodeId, app: App, caller: Caller) -> NodeOut:
 async def list_audit(
     app: App,
     job_id: UUID | None = None,
-    actor: Annotated[Storable | None, Query(max_length=200)] = None,
-    limit: Annotated[int, Query(ge=1, le=250)] = 50,
+    actor: Annotated[Storable | None, Query(max_length=LONGEST_ACTOR)] = None,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
     cursor: Annotated[str | None, Query(max_length=18, pattern="^[0-9]+$")] = None,
 ) -> AuditOut:
     """Who changed what, newest first."""

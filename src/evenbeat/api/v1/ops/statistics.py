@@ -13,11 +13,12 @@ from evenbeat.api.v1.ops.wire.statistics import (
     TrendIn,
     TrendOut,
 )
+from evenbeat.core.limits import MOST_DAYS_SHOWN
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import needs
 from evenbeat.web.probes import App
 
-Days = Annotated[int, Query(ge=1, le=400)]
+Days = Annotated[int, Query(ge=1, le=MOST_DAYS_SHOWN)]
 
 router = APIRouter(prefix="/api/v1", tags=["statistics"], dependencies=[needs(Role.VIEWER)])
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 
 from evenbeat.api.v1.ops.wire.token import NewTokenOut, TokenIn, TokenOut, TokensOut
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App
@@ -27,8 +28,8 @@ async def create_token(body: TokenIn, app: App, caller: Caller, response: Respon
 @router.get("")
 async def list_tokens(
     app: App,
-    limit: Annotated[int, Query(ge=1, le=250)] = 50,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET)] = 0,
 ) -> TokensOut:
     """The tokens that were made here, newest first."""
     page = await app.tokens.page(limit=limit, offset=offset)

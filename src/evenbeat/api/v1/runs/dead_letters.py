@@ -49,7 +49,7 @@ async def group_dead_letters(app: App, query: Annotated[LettersIn, Query()]) -> 
 @router.post("/actions", dependencies=OPERATOR, responses=STATE)
 async def act_on_dead_letters(body: LetterActionIn, app: App, caller: Caller) -> LetterActionOut:
     """Do the same to all letters that match: to all of them, or to none."""
-    tally = await app.dead_letters.act(
+    result = await app.dead_letters.act(
         body.action,
         body.filter.to_core(),
         body.remark(),
@@ -57,7 +57,7 @@ async def act_on_dead_letters(body: LetterActionIn, app: App, caller: Caller) ->
         dry_run=body.dry_run,
         skip_refused=body.skip_refused,
     )
-    return LetterActionOut.from_core(tally)
+    return LetterActionOut.from_core(result)
 
 
 @router.get("/{dead_letter_id}", dependencies=VIEWER)

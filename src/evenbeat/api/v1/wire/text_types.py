@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.limits import LONGEST_SEARCH
 
 
 def storable(text: str) -> str:
@@ -18,4 +19,4 @@ def storable(text: str) -> str:
 
 Storable = Annotated[str, AfterValidator(storable)]
 # Names, keys, and whatever jobs are chosen by.
-Name = Annotated[Storable, Field(min_length=1, max_length=200)]
+Name = Annotated[Storable, Field(min_length=1, max_length=LONGEST_SEARCH)]

@@ -9,14 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire.job_out import definition_fields
 from evenbeat.api.v1.jobs.wire.listing import known_states
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, ActionResult, RefusedJob
+from evenbeat.control.bulk_action import Refusal
+from evenbeat.control.jobs.actions import ActionResult
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.limits import MOST_ACTED_ON_AT_ONCE, MOST_FILTER_VALUES
 from evenbeat.store.jobs.actions import JobVersion
 from evenbeat.store.jobs.jobs import UnreadableDefinition
 
-Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Names = Annotated[list[Name], Field(min_length=1, max_length=MOST_FILTER_VALUES)]
 Switch = Annotated[bool, Field(strict=True)]
 # An edit needs a definition of its own for each.
 ForMany = Literal[
@@ -30,7 +32,7 @@ class FilterIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_ACTED_ON_AT_ONCE)] | None = None
     status: Names | None = None
     state: Names | None = None
     kind: Names | None = None
@@ -92,8 +94,8 @@ class RefusedJobOut(BaseModel):
     error: str
 
     @classmethod
-    def from_core(cls, refused: RefusedJob) -> Self:
-        return cls(id=refused.uid, name=refused.name, error=str(refused.error))
+    def from_core(cls, refused: Refusal[UUID]) -> Self:
+        return cls(id=refused.id, name=refused.name, error=str(refused.error))
 
 
 class JobActionOut(BaseModel):
@@ -107,14 +109,14 @@ class JobActionOut(BaseModel):
     refusals: list[RefusedJobOut]
 
     @classmethod
-    def from_core(cls, tally: ActionResult) -> Self:
+    def from_core(cls, result: ActionResult) -> Self:
         return cls(
-            action=tally.action,
-            dry_run=tally.is_dry_run,
-            changed=len(tally.changed),
-            ids=list(tally.changed),
-            refused=len(tally.refused),
-            refusals=[RefusedJobOut.from_core(each) for each in tally.refused[:MOST_REFUSED]],
+            action=result.action,
+            dry_run=result.is_dry_run,
+            changed=len(result.changed),
+            ids=list(result.changed),
+            refused=len(result.refused),
+            refusals=[RefusedJobOut.from_core(each) for each in result.refused[:MOST_REFUSED]],
         )
 
 

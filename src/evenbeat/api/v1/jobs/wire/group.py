@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.jobs.groups import GroupMembers, GroupPage
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.jobs.groups import MOST_RUNNING, Group, Rate
+from evenbeat.core.jobs.groups import Group, Rate
+from evenbeat.core.limits import LONGEST_RATE, MOST_RUNNING
 from evenbeat.store.jobs.groups import GroupMember, GroupUsage
 
 
@@ -25,7 +26,7 @@ class GroupIn(BaseModel):
     max_running: Annotated[int, Field(ge=1, le=MOST_RUNNING)] | None = Field(
         None, description="how many of its jobs run at once, on all nodes together"
     )
-    rate: Annotated[Storable, Field(max_length=50)] | None = Field(
+    rate: Annotated[Storable, Field(max_length=LONGEST_RATE)] | None = Field(
         None, description='how many may start, as in "100/m" or "5/30s"'
     )
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.durations import LONGEST_DURATION, describe_duration
+from evenbeat.core.limits import LONGEST_DURATION
+from evenbeat.core.time.durations import describe_duration
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.every import Every
 
@@ -24,7 +25,7 @@ WORDS = ("interval_minutes", "interval_type", "schedule_time", "schedule_enabled
 SUSPICIOUS_COUNT = 60
 
 
-def schedule_of(words: Mapping[str, Any]) -> Any:
+def read_schedule(words: Mapping[str, Any]) -> Any:
     """The schedule that these words ask for: every so often, by cron, or once and now."""
     interval = interval_of(words)
     is_enabled = words.get("schedule_enabled")

@@ -1,7 +1,7 @@
 """Jobs as clients see them, in both vocabularies."""
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, cast
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -118,7 +118,7 @@ class JobDetailOut(JobOut):
     health: HealthOut
 
     @classmethod
-    def of(cls, job: Job, health: Health, now: datetime) -> Self:
+    def from_parts(cls, job: Job, health: Health, now: datetime) -> Self:
         return cls(
             **job_fields(job, now),
             next=list(next_beats(job, now)),
@@ -247,12 +247,18 @@ def first_wait(backoff: Backoff) -> int | float:
 
 
 def crawl_fields(definition: Definition) -> dict[str, Any]:
-    payload: dict[str, Any] = definition.payload if definition.kind == CRAWL else {}
+    """The payload of a crawl in the interval scheduler's words.
+
+    SQL and handlers of a user's own may give a crawl any payload: what is of another type is left
+    to the field `payload`.
+    """
+    payload: Any = definition.payload if definition.kind == CRAWL else {}
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    texts = {name: given.get(name) for name in ("url", "source_id", "source_name")}
+    metadata = given.get("metadata")
     return {
-        "url": payload.get("url"),
-        "source_id": payload.get("source_id"),
-        "source_name": payload.get("source_name"),
-        "metadata": payload.get("metadata") or {},
+        **{name: text if isinstance(text, str) else None for name, text in texts.items()},
+        "metadata": cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {},
     }
 
 

@@ -13,6 +13,13 @@ from evenbeat.control.jobs.listing import JobPage
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.model import State
+from evenbeat.core.limits import (
+    LARGEST_OFFSET,
+    LARGEST_PAGE,
+    LONGEST_LABEL_VALUE,
+    LONGEST_SEARCH,
+    LONGEST_WORD,
+)
 
 SortField = Literal[
     "created_at",
@@ -27,10 +34,12 @@ SortField = Literal[
 ]
 # The only one that has cursors.
 USUAL_ORDER = "created_at_desc"
-# Digits of a key.
-LONGEST_KEY = 18
+# Digits of the id that a cursor holds.
+LONGEST_CURSOR = 18
+# name=value
+LONGEST_LABEL_TEXT = LONGEST_WORD + 1 + LONGEST_LABEL_VALUE
 STATUSES = sorted({state.value for state in State} - {State.BLOCKED.value})
-Text = Annotated[Storable, Field(max_length=200)]
+Text = Annotated[Storable, Field(max_length=LONGEST_SEARCH)]
 
 
 class ListIn(BaseModel):
@@ -38,22 +47,24 @@ class ListIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    status: Annotated[str, Field(max_length=200)] | None = Field(
+    status: Annotated[str, Field(max_length=LONGEST_SEARCH)] | None = Field(
         None, description="one or several, as in `pending,failed`", examples=["failed,paused"]
     )
-    state: Annotated[str, Field(max_length=200)] | None = Field(
+    state: Annotated[str, Field(max_length=LONGEST_SEARCH)] | None = Field(
         None, description="the same by our count, where `blocked` is a state of its own"
     )
     search: Text | None = Field(None, description="part of a name, kind, source_name or url")
     source_id: Text | None = None
     tag: Text | None = None
-    label: Annotated[Storable, Field(max_length=201)] | None = Field(None, examples=["team=search"])
+    label: Annotated[Storable, Field(max_length=LONGEST_LABEL_TEXT)] | None = Field(
+        None, examples=["team=search"]
+    )
     kind: Text | None = None
     group: Text | None = None
     sort_by: SortField = "created_at"
     sort_order: Literal["asc", "desc"] = "desc"
-    limit: Annotated[int, Field(ge=1, le=250)] = 50
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = 50
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = 0
     cursor: Annotated[str, Field(max_length=40)] | None = Field(
         None, description="`next_cursor` of the page before; for the usual order only"
     )
@@ -139,6 +150,6 @@ def read_cursor(text: str) -> int:
         number = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except ValueError:
         number = b""
-    if not number.isdigit() or len(number) > LONGEST_KEY:
+    if not number.isdigit() or len(number) > LONGEST_CURSOR:
         raise InvalidInput("cursor", "is none of ours: send next_cursor as it came")
     return int(number)

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire import job_registry_words
 from evenbeat.api.v1.jobs.wire.job_in import INSTANT, TEXT_OR_OBJECT, TEXT_OR_SECONDS
 from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.limits import MAX_RUNS
 from evenbeat.core.time.preview import SchedulePreview
-from evenbeat.core.time.timetable import MAX_RUNS, Timetable
+from evenbeat.core.time.timetable import Timetable
 
 
 class ScheduleIn(BaseModel):

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenbeat.api.v1.jobs.wire.job_in import JobIn
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.core.jobs.templates import LONGEST_DESCRIPTION, Template
+from evenbeat.core.jobs.templates import Template
+from evenbeat.core.limits import LONGEST_DESCRIPTION
 
 
 class TemplateIn(BaseModel):

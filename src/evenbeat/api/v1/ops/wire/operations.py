@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.ops.audit import AuditPage
-from evenbeat.control.ops.maintenance import LONGEST_REASON
+from evenbeat.core.limits import LONGEST_REASON
 from evenbeat.core.ops.audit import AuditEntry
 from evenbeat.store.ops.maintenance import Maintenance
 from evenbeat.store.ops.nodes import StoredNode

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.core.jobs.model import State
+from evenbeat.core.limits import MOST_DAYS_SHOWN
 from evenbeat.core.ops.statistics import (
     Activity,
     DayStatistics,
@@ -152,7 +153,7 @@ class ScopeIn(BaseModel):
 class TrendIn(ScopeIn):
     """Of what, and how far back."""
 
-    days: Annotated[int, Field(ge=1, le=400)] = 30
+    days: Annotated[int, Field(ge=1, le=MOST_DAYS_SHOWN)] = 30
 
 
 class JobCountsOut(BaseModel):

@@ -7,7 +7,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from evenbeat.control.ops.tokens import TokenPage
-from evenbeat.core.ops.access import LIFETIME, LONGEST_NAME, AccessToken, Role
+from evenbeat.core.limits import LONGEST_TOKEN_NAME
+from evenbeat.core.ops.access import LIFETIME, AccessToken, Role
 from evenbeat.core.time.durations import parse_duration
 
 DEFAULT_LIFETIME = "30d"
@@ -23,7 +24,7 @@ class TokenIn(BaseModel):
         },
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, strict=True)]
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOKEN_NAME, strict=True)]
     role: Role = Role.OPERATOR
     expires: Annotated[Any, WithJsonSchema({"type": ["string", "integer"]})] = Field(
         DEFAULT_LIFETIME, description="how long it is good, as in 12h or 30d, or in seconds"

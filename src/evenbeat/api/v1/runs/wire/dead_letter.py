@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire.actions import MOST_REFUSED, Switch
 from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.actions import MOST_AT_ONCE
 from evenbeat.control.runs.dead_letters import (
     ORIGINAL_PAYLOAD,
     LetterActionResult,
@@ -19,9 +18,15 @@ from evenbeat.control.runs.dead_letters import (
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import ErrorClass, Run
-from evenbeat.core.runs.dead_letters import (
+from evenbeat.core.limits import (
+    LARGEST_OFFSET,
+    LARGEST_PAGE,
     LONGEST_NOTE,
     LONGEST_OWNER,
+    LONGEST_SIGNATURE,
+    MOST_ACTED_ON_AT_ONCE,
+)
+from evenbeat.core.runs.dead_letters import (
     DeadLetter,
     LetterAction,
     LetterFilter,
@@ -31,7 +36,7 @@ from evenbeat.core.runs.dead_letters import (
     letter_id,
 )
 
-Signature = Annotated[Storable, Field(min_length=1, max_length=200)]
+Signature = Annotated[Storable, Field(min_length=1, max_length=LONGEST_SIGNATURE)]
 NoteText = Annotated[
     Storable, Field(min_length=1, max_length=LONGEST_NOTE, examples=["the disk was full"])
 ]
@@ -67,8 +72,8 @@ class LettersIn(LetterMatchIn):
     """Which letters, and which page of them."""
 
     state: LetterState | None = None
-    limit: Annotated[int, Field(ge=1, le=250)] = 50
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = 50
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = 0
 
     def filter(self) -> LetterFilter:
         return self.chosen(None, None if self.state is None else [self.state])
@@ -77,7 +82,7 @@ class LettersIn(LetterMatchIn):
 class LetterFilterIn(LetterMatchIn):
     """Which letters are meant; at least one thing must be said."""
 
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_ACTED_ON_AT_ONCE)] | None = None
     state: Annotated[list[LetterState], Field(min_length=1, max_length=4)] | None = None
     all: Switch = Field(False, description="really every letter; goes with nothing else")
 
@@ -240,16 +245,16 @@ class LetterActionOut(BaseModel):
     refusals: list[RefusedLetterOut]
 
     @classmethod
-    def from_core(cls, tally: LetterActionResult) -> Self:
+    def from_core(cls, result: LetterActionResult) -> Self:
         return cls(
-            action=tally.action,
-            dry_run=tally.is_dry_run,
-            changed=len(tally.changed),
-            ids=[run_uid(each) for each in tally.changed],
-            refused=len(tally.refused),
+            action=result.action,
+            dry_run=result.is_dry_run,
+            changed=len(result.changed),
+            ids=[run_uid(each) for each in result.changed],
+            refused=len(result.refused),
             refusals=[
                 RefusedLetterOut(id=run_uid(each.id), error=str(each.error))
-                for each in tally.refused[:MOST_REFUSED]
+                for each in result.refused[:MOST_REFUSED]
             ],
         )
 
