@@ -22,6 +22,9 @@ LONGEST_NOTE = 2_000
 LONGEST_OWNER = 200
 LONGEST_REASON = 500
 LONGEST_SIGNATURE = 200
+LONGEST_IDEMPOTENCY_KEY = 255
+# More of an error than this is cut off.
+LONGEST_ERROR = 10_000
 LONGEST_RATE = 50
 # What a filter or a query looks for: a name, a key, a kind.
 LONGEST_SEARCH = 200
@@ -52,7 +55,9 @@ LONGEST_BACKOFF = timedelta(days=10)
 
 # Sizes, in bytes of JSON, and how deeply JSON may be nested.
 LARGEST_PAYLOAD = 1_000_000
-LARGEST_BODY = 1_000_000
+LARGEST_REQUEST_BODY = 1_000_000
+# History is read by the page: what is larger belongs elsewhere, and its address into the result.
+LARGEST_RESULT = 1_000_000
 DEEPEST_JSON = 64
 
 # How many at once. One transaction holds all jobs or letters of an action: more than 10,000 would
@@ -60,9 +65,18 @@ DEEPEST_JSON = 64
 MOST_ADDED_AT_ONCE = 100_000
 MOST_ACTED_ON_AT_ONCE = 10_000
 MOST_FILTER_VALUES = 100
+MOST_DAYS_SHOWN = 400
+# A page of the API; a listing of the command line.
 LARGEST_PAGE = 250
 LARGEST_OFFSET = 1_000_000
-MOST_DAYS_SHOWN = 400
+LARGEST_LISTING = 1_000
+# Beats that the API previews of a schedule.
+MOST_PREVIEWED_BEATS = 100
+# What a rebalance may move, and what a forecast may be asked about.
+MOST_MOVES = 1_000_000
+MOST_WORKERS = 1_000_000
+MOST_HYPOTHETICAL_JOBS = 10_000
+MOST_HYPOTHETICAL_SCHEDULES = 100
 
 # What the clients of two systems know as limits of their own words (docs/contracts.md). They hold
 # only for a client that writes these words: `max_retries` and `retry_backoff_seconds` of interval

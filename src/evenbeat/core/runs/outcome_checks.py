@@ -8,13 +8,11 @@ import orjson
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.jobs.payload import check_json
+from evenbeat.core.limits import LARGEST_RESULT, LONGEST_ERROR
 from evenbeat.core.runs.outcome import DONE, Cancelled, Done, Failed, Outcome, Snoozed
 from evenbeat.core.runs.secrets import Secrets
 
-LONGEST_ERROR = 10_000
 MOST_ITEMS = 2**31 - 1
-# History is read by the page: what is larger belongs elsewhere, and its address into the result.
-LARGEST_RESULT = 1_000_000
 
 
 def check_outcome(outcome: object, secrets: Secrets | None = None) -> Outcome:

@@ -19,9 +19,9 @@ from evenbeat.api.v1.balance.wire.balance import (
     UndoIn,
     WholePlanOut,
 )
-from evenbeat.api.v1.balance.wire.forecast import MOST_WORKERS, ForecastIn, ForecastOut
+from evenbeat.api.v1.balance.wire.forecast import ForecastIn, ForecastOut
 from evenbeat.api.v1.wire.text_types import Name
-from evenbeat.core.limits import LARGEST_PAGE, MOST_DAYS_SHOWN
+from evenbeat.core.limits import LARGEST_PAGE, MOST_DAYS_SHOWN, MOST_WORKERS
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.idempotency import IdempotentRoute

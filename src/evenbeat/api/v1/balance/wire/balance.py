@@ -11,8 +11,8 @@ from evenbeat.control.balance.balance import BalanceView, RebalancePreview, Reba
 from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, SLOT_S, HourLoad
 from evenbeat.core.balance.plan_records import PlanState, PlanSummary, ScorePoint, StoredPlan
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import MOST_MOVES
 
-MOST_MOVES = 1_000_000
 # Strictly, a UUID is no text; but text is all that JSON has.
 PlanId = Annotated[UUID, Field(strict=False)]
 MaxMoves = Annotated[int, Field(ge=0, le=MOST_MOVES)]

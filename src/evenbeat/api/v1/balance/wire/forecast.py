@@ -10,12 +10,10 @@ from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.control.balance.balance import EXPECTED, Forecast, HypotheticalJobs
 from evenbeat.core.balance.model import MINUTE_S, SLOT_S, SlotForecast
 from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.limits import MOST_HYPOTHETICAL_JOBS, MOST_HYPOTHETICAL_SCHEDULES, MOST_WORKERS
 from evenbeat.core.time.durations import parse_duration
 from evenbeat.core.time.timetable import Timetable
 
-MOST_WORKERS = 1_000_000
-MOST_ADDED = 10_000
-MOST_KINDS_OF_JOBS = 100
 DIGITS = 3
 
 
@@ -26,7 +24,7 @@ class HypotheticalJobsIn(BaseModel):
 
     schedule: Annotated[Any, TEXT_OR_OBJECT]
     window: Annotated[Any, TEXT_OR_OBJECT] = None
-    count: Annotated[int, Field(ge=1, le=MOST_ADDED)] = 1
+    count: Annotated[int, Field(ge=1, le=MOST_HYPOTHETICAL_JOBS)] = 1
     expected_duration: Annotated[Any, TEXT_OR_SECONDS] = Field(
         None, description="of one run, as in 20s; a second where nothing is said"
     )
@@ -55,8 +53,8 @@ class ForecastIn(BaseModel):
         },
     )
 
-    jobs: Annotated[list[HypotheticalJobsIn], Field(max_length=MOST_KINDS_OF_JOBS)] = Field(
-        default_factory=list[HypotheticalJobsIn]
+    jobs: Annotated[list[HypotheticalJobsIn], Field(max_length=MOST_HYPOTHETICAL_SCHEDULES)] = (
+        Field(default_factory=list[HypotheticalJobsIn])
     )
     workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | None = None
     group: Name | None = None
@@ -71,8 +69,10 @@ class ForecastIn(BaseModel):
                     FieldError(f"jobs[{i}].{fault.field}", fault.message) for fault in error.errors
                 ]
                 raise InvalidInput(errors[0].field, errors[0].message, more=errors[1:]) from None
-        if sum(each.count for each in added) > MOST_ADDED:
-            raise InvalidInput("jobs", f"must be {MOST_ADDED} at most, all counts together")
+        if sum(each.count for each in added) > MOST_HYPOTHETICAL_JOBS:
+            raise InvalidInput(
+                "jobs", f"must be {MOST_HYPOTHETICAL_JOBS} at most, all counts together"
+            )
         return added
 
 

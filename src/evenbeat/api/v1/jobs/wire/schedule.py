@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire import job_registry_words
 from evenbeat.api.v1.jobs.wire.job_in import INSTANT, TEXT_OR_OBJECT, TEXT_OR_SECONDS
 from evenbeat.api.v1.wire.text_types import Name
-from evenbeat.core.limits import MAX_RUNS
+from evenbeat.core.limits import MAX_RUNS, MOST_PREVIEWED_BEATS
 from evenbeat.core.time.preview import SchedulePreview
 from evenbeat.core.time.timetable import Timetable
 
@@ -30,7 +30,7 @@ class ScheduleIn(BaseModel):
     within: Annotated[Any, TEXT_OR_SECONDS] = None
     prefers: Annotated[Any, TEXT_OR_OBJECT] = None
     name: Name | None = Field(None, description="of the job: it chooses the values of H")
-    count: Annotated[int, Field(ge=1, le=100)] = 10
+    count: Annotated[int, Field(ge=1, le=MOST_PREVIEWED_BEATS)] = 10
 
     def to_core(self) -> Timetable:
         written = self.model_dump(exclude={"name", "count"})
