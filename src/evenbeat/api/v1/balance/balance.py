@@ -1,4 +1,4 @@
-"""The routes of balancing: how even the load is, what would make it more even, and doing it."""
+"""The routes of balancing: how even the load is, previews, rebalances and forecasts."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ router = APIRouter(prefix="/api/v1/scheduler", tags=["balancing"], route_class=I
 
 @router.get("/distribution", dependencies=VIEWER)
 async def get_distribution(app: App, group: GroupQuery = None) -> DistributionOut:
-    """The next 24 hours, how even they are, and what could be done about it."""
+    """The load of the next 24 hours, how even it is, and what a rebalance would gain."""
     return DistributionOut.from_core(await app.balance.view(group=group))
 
 
@@ -47,7 +47,7 @@ async def get_distribution(app: App, group: GroupQuery = None) -> DistributionOu
 async def preview_rebalance(
     app: App, caller: Caller, body: PreviewIn | None = None
 ) -> RebalancePreviewOut:
-    """What a rebalance would do; nothing is moved. The plan is kept, to be applied as it is."""
+    """What a rebalance would do. Nothing is moved; the plan is stored, to be applied as it is."""
     wanted = body or PreviewIn()
     preview = await app.balance.preview(
         group=wanted.group, max_moves=wanted.max_moves, by=caller.actor
@@ -69,7 +69,7 @@ async def rebalance(app: App, caller: Caller, body: RebalanceIn | None = None) -
 
 @router.post("/rebalance/undo", dependencies=OPERATOR, responses=CHANGED)
 async def undo_rebalance(app: App, caller: Caller, body: UndoIn | None = None) -> RebalanceOut:
-    """Take the last rebalance back: its jobs return to where they were."""
+    """Undo the last rebalance: its jobs return to where they were."""
     plan_id = None if body is None else body.plan_id
     return RebalanceOut.from_core(await app.balance.undo(plan_id, by=caller.actor))
 
@@ -85,7 +85,7 @@ async def list_plans(
 
 @router.get("/rebalance/plans/{plan_id}", dependencies=VIEWER)
 async def get_plan(plan_id: UUID, app: App) -> WholePlanOut:
-    """A plan with its moves, and the jobs that it leaves alone."""
+    """A plan with its moves, and the jobs that it does not move."""
     return WholePlanOut.from_core(await app.balance.plan(plan_id), await app.now())
 
 
@@ -93,7 +93,7 @@ async def get_plan(plan_id: UUID, app: App) -> WholePlanOut:
 async def score_history(
     app: App, hours: Annotated[int, Query(ge=1, le=LONGEST_REACH_HOURS)] = 24
 ) -> ScoresOut:
-    """How even the load has been; of long times, the worst in each part of them."""
+    """How even the load has been. A long time is cut into parts, with the worst of each."""
     points = await app.balance.score_history(timedelta(hours=hours))
     scores = [ScoreOut.from_core(point) for point in points]
     return ScoresOut(threshold=app.settings.score_threshold, scores=scores)
@@ -105,12 +105,12 @@ async def get_forecast(
     group: GroupQuery = None,
     workers: Annotated[int | None, Query(ge=1, le=MOST_WORKERS)] = None,
 ) -> ForecastOut:
-    """What each slot of the coming week will see, perhaps with so many workers."""
+    """The load of each slot of the coming week, and whether this many workers suffice."""
     return ForecastOut.from_core(await app.balance.forecast(group=group, workers=workers))
 
 
 @router.post("/forecast", dependencies=VIEWER)
 async def forecast_with_jobs(body: ForecastIn, app: App) -> ForecastOut:
-    """The same, if there were these jobs besides."""
+    """The same with jobs that do not exist yet."""
     found = await app.balance.forecast(group=body.group, workers=body.workers, added=body.to_core())
     return ForecastOut.from_core(found)

@@ -22,10 +22,10 @@ from evenbeat.web.probes import App
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 TAKEN: dict[int | str, dict[str, Any]] = {409: {"description": "the name is taken"}}
 EXISTS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "there is such a job already: by its dedupe key, or by its name"}
+    200: {"description": "a job with this dedupe key or name exists already"}
 }
 CHANGED: dict[int | str, dict[str, Any]] = {
-    409: {"description": "changed meanwhile, or the name is taken"},
+    409: {"description": "changed meanwhile, the name is taken, or its state refuses the switch"},
     412: {"description": "not the version that If-Match names"},
 }
 
@@ -33,7 +33,7 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=IdempotentR
 
 
 async def answer_created(job: Job, app: Evenbeat, response: Response) -> JobOut:
-    """What was made, or was there already."""
+    """The job, with 201 if this request made it, else 200."""
     response.status_code = 201 if job.is_new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
     return set_etag(response, job.version, JobOut.from_core(job, await app.now()))
@@ -75,7 +75,7 @@ async def count_jobs(app: App) -> dict[str, int]:
 
 @router.put("/named/{name}", dependencies=OPERATOR, responses={201: {"description": "created"}})
 async def put_job(name: str, body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
-    """Create the job of this name, or make the one there is like this; its rhythm is kept."""
+    """Create the job of this name, or give the one there is this definition; its phase is kept."""
     job = await app.jobs.put(body.named(name).to_core(), by=caller.actor)
     return await answer_created(job, app, response)
 
@@ -97,7 +97,10 @@ async def change_job(
     wanted: IfMatch,
     response: Response,
 ) -> JobOut:
-    """Change what is named, and leave the rest; null puts the default back."""
+    """Change the fields that are sent and leave the rest; null restores the default.
+
+    `schedule_enabled` enables or disables a recurring job in the same transaction.
+    """
     job, now = await app.jobs.get(job_id), await app.now()
     wanted.check(job.version)
     changes = find_changes(body, await answer_detail(job, app, now))
@@ -113,6 +116,6 @@ async def change_job(
 
 @router.delete("/{job_id}", dependencies=OPERATOR)
 async def delete_job(job_id: UUID, app: App, caller: Caller) -> MessageOut:
-    """Stop it and remove it. Its history stays readable, its name is free."""
+    """Stop the job and remove it. Its history stays readable, and its name is free."""
     await app.jobs.delete(job_id, by=caller.actor)
     return MessageOut(message="Job deleted successfully")

@@ -1,4 +1,4 @@
-"""The routes of templates: jobs with blanks, and jobs made of them."""
+"""The routes of templates: jobs with blanks, and jobs made from them."""
 
 from typing import Annotated
 
@@ -58,7 +58,7 @@ async def delete_template(name: TemplateName, app: App, caller: Caller) -> None:
 async def create_job_from_template(
     name: TemplateName, body: FillIn, app: App, caller: Caller, response: Response
 ) -> JobOut:
-    """Make a job of a template."""
+    """Make a job from a template."""
     job_in = body.fill_in(await app.templates.get(name))
     job = await app.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=caller.actor)
     return await answer_created(job, app, response)

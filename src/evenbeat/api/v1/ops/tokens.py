@@ -11,7 +11,7 @@ from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App
 
-# No Idempotency-Key here: the answer has the token in it, and answers are stored.
+# No Idempotency-Key here: answers to such requests are stored, and this one contains the token.
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"], dependencies=[needs(Role.ADMIN)])
 
 
@@ -44,5 +44,5 @@ async def get_token(token_id: UUID, app: App) -> TokenOut:
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(token_id: UUID, app: App, caller: Caller) -> None:
-    """Revoke a token: it opens nothing any more, within seconds on every process."""
+    """Revoke a token: within seconds every process refuses it."""
     await app.tokens.revoke(token_id, revoked_by=caller.name)

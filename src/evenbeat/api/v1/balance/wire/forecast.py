@@ -1,4 +1,4 @@
-"""The forecast as clients see it, and the jobs that they wonder about."""
+"""The forecast as clients see it, and the jobs that they would add."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -18,7 +18,7 @@ DIGITS = 3
 
 
 class HypotheticalJobsIn(BaseModel):
-    """Jobs that are not there yet: so many of one schedule, each run so long."""
+    """Jobs that do not exist yet: `count` of one schedule, each run `expected_duration` long."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -26,7 +26,7 @@ class HypotheticalJobsIn(BaseModel):
     window: Annotated[Any, TEXT_OR_OBJECT] = None
     count: Annotated[int, Field(ge=1, le=MOST_HYPOTHETICAL_JOBS)] = 1
     expected_duration: Annotated[Any, TEXT_OR_SECONDS] = Field(
-        None, description="of one run, as in 20s; a second where nothing is said"
+        None, description="of one run, as in 20s; one second if left out"
     )
 
     def to_core(self) -> HypotheticalJobs:
@@ -38,7 +38,7 @@ class HypotheticalJobsIn(BaseModel):
 
 
 class ForecastIn(BaseModel):
-    """What if there were these jobs besides, and so many workers?"""
+    """Jobs to add to the forecast, and how many workers there would be."""
 
     model_config = ConfigDict(
         extra="forbid",

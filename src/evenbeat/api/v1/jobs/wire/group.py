@@ -15,7 +15,7 @@ from evenbeat.store.jobs.groups import GroupMember, GroupUsage
 
 
 class GroupIn(BaseModel):
-    """What a group allows. What is left out is without a limit."""
+    """What a group allows. A limit that is left out does not exist."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -50,23 +50,23 @@ class GroupOut(BaseModel):
     running: int
     waiting: int
     waiting_since: datetime | None
-    # When its rate lets in the next of those who wait for that.
+    # When the rate lets the next waiting job start.
     next_start_at: datetime | None
     created_at: datetime
     changed_at: datetime
 
     @classmethod
-    def from_core(cls, occupied: GroupUsage) -> Self:
-        group = occupied.group
+    def from_core(cls, usage: GroupUsage) -> Self:
+        group = usage.group
         return cls(
             key=group.key,
             max_running=group.max_running,
             rate=group.rate and str(group.rate),
             is_paused=group.paused_at is not None,
             paused_at=group.paused_at,
-            running=occupied.running,
-            waiting=occupied.waiting,
-            waiting_since=occupied.waiting_since,
+            running=usage.running,
+            waiting=usage.waiting,
+            waiting_since=usage.waiting_since,
             next_start_at=group.ready_at,
             created_at=group.created_at,
             changed_at=group.limits_at,
@@ -101,7 +101,7 @@ class HolderOut(BaseModel):
 
 
 class WaitingOut(BaseModel):
-    """A job that waits for a place, since it was due."""
+    """A job that waits for a place in the group, since it was due."""
 
     job_id: UUID
     name: str | None
@@ -113,7 +113,7 @@ class WaitingOut(BaseModel):
 
 
 class MembersOut(BaseModel):
-    """A group, who has a place in it, and a page of those who wait for one, in turn."""
+    """A group, the jobs that run in it, and a page of those that wait, in turn."""
 
     group: GroupOut
     holders: list[HolderOut]

@@ -1,4 +1,4 @@
-"""Lists of jobs: what is asked for, and a page of them."""
+"""Lists of jobs: the query, and a page of jobs."""
 
 import base64
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ SortField = Literal[
     "name",
     "priority",
 ]
-# The only one that has cursors.
+# Only this order has cursors.
 USUAL_ORDER = "created_at_desc"
 # Digits of the id that a cursor holds.
 LONGEST_CURSOR = 18
@@ -51,7 +51,7 @@ class ListIn(BaseModel):
         None, description="one or several, as in `pending,failed`", examples=["failed,paused"]
     )
     state: Annotated[str, Field(max_length=LONGEST_SEARCH)] | None = Field(
-        None, description="the same by our count, where `blocked` is a state of its own"
+        None, description="the same in our words, where `blocked` is a state of its own"
     )
     search: Text | None = Field(None, description="part of a name, kind, source_name or url")
     source_id: Text | None = None
@@ -66,7 +66,7 @@ class ListIn(BaseModel):
     limit: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = 50
     offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = 0
     cursor: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="`next_cursor` of the page before; for the usual order only"
+        None, description="`next_cursor` of the page before; only for created_at_desc"
     )
 
     def filter(self) -> Filter:
@@ -93,7 +93,7 @@ class ListIn(BaseModel):
         return f"{self.sort_by}_{self.sort_order}"
 
     def place(self) -> dict[str, Any]:
-        """Where the page begins: behind a cursor, or after so many."""
+        """Where the page begins: after a cursor, or at an offset."""
         if self.cursor is None:
             return {"limit": self.limit, "offset": self.offset}
         if self.order() != USUAL_ORDER or self.offset:

@@ -1,4 +1,4 @@
-"""Schedules on trial: a schedule as a client writes it, and what it will do."""
+"""Previews of schedules: the schedule that a client writes, and what it will do."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self

@@ -12,7 +12,7 @@ from evenbeat.core.jobs.model import Cause, ErrorClass, Run, RunState
 
 
 class ExecutionOut(BaseModel):
-    """One run: a try at the job, or beats that were skipped and why."""
+    """One run: an attempt at the job, or beats that were skipped and why."""
 
     id: UUID
     job_id: UUID
