@@ -93,12 +93,13 @@ SCHEDULES = [
 LABELS = [
     *(7, True, "red", [], ["red"], {"": "x"}, {"x": ""}, {"a": 1}, {"a": None}, {"a": {}}),
     *({"\x00": "x"}, {"x": "\x00"}, {"\ud800": "x"}, {"x": "\ud800"}, {"x" * 101: "x"}),
-    *({"x": "x" * 101}, {str(number): "x" for number in range(51)}),
+    *({"x": "x" * 201}, {str(number): "x" for number in range(51)}),
 ]
 TIMEOUTS = [
-    *("", "0s", 0, -1, 10**30, 1.5, 1e400, True, [], {}, "soon", "5 parsecs", "31d", "\x00"),
-    *("\ud800", "1.5s", "９s", "9" * 5_000, float("nan")),
+    *("", "0s", 0, -1, 10**30, 1e400, True, [], {}, "soon", "5 parsecs", "31d", "\x00"),
+    *("\ud800", "９s", "9" * 5_000, float("nan"), 0.0009),
 ]
+WHOLE_TIMEOUTS = [*TIMEOUTS, 1.5, "1.5s"]
 
 INSTANTS = [
     *("", 7, True, [], {}, "\x00", "\ud800", "infinity", "-infinity", "now", "tomorrow", "BC"),
@@ -130,7 +131,7 @@ RULES = [
     *(7, True, "x", {}, [7], [[]], [{}], [{"error": ""}], [{"error": 7}], [{"error": "\x00"}]),
     *([{"error": "\ud800"}], [{"error": "x", "max_attempts": 0}], [{"error": "x", "colour": 1}]),
     *([{"error": "x", "max_attempts": 10**30}], [{"error": "x", "backoff": {"base": -1}}]),
-    *([{"error": "x" * 100_000}], [{"error": "x"}] * 21),
+    *([{"error": "x" * 100_000}], [{"error": "x"}] * 101),
 ]
 OBJECTS = [
     *(7, True, "x", [], {"\x00": 1}, {"a": "\x00"}, {"a": {"b": "\ud800"}}, {"a": 2**64}),
@@ -155,7 +156,7 @@ CORPUS: dict[str, list[object]] = {
     "ends_at": INSTANTS,
     "max_runs": [*WHOLE_NUMBERS, 0],
     "window": WINDOWS,
-    "within": TIMEOUTS,
+    "within": WHOLE_TIMEOUTS,
     "prefers": WINDOWS,
     "balance": [0, 1, "", "true", "\x00", [], {}, 1.5, None],
     "timeout": TIMEOUTS,
@@ -165,14 +166,14 @@ CORPUS: dict[str, list[object]] = {
     "labels": [*LABELS, None],
     "tags": [*WORDS, None],
     "runs_on": [*WORDS, None],
-    "max_attempts": [*WHOLE_NUMBERS, 0, 101, 10**4],
+    "max_attempts": [*WHOLE_NUMBERS, 0, 1_001, 10**4],
     "backoff": BACKOFFS,
     "retry_rules": [*RULES, None],
     "catch_up": [*CHOICES, None],
     "catch_up_cap": [*WHOLE_NUMBERS, 0, 10_001, None],
     "start_deadline": [value for value in TIMEOUTS if value != "31d"],
     "after_failure": [*CHOICES, None],
-    "pause_after_failures": [*WHOLE_NUMBERS, 0, 1_001],
+    "pause_after_failures": [*WHOLE_NUMBERS, 0, 1_000_001],
     "dedupe_key": [*TEXTS, "x" * 201],
     "type": [*TEXTS, "x" * 101],
     "url": [*TEXTS, *URLS],

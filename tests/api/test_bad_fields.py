@@ -22,8 +22,8 @@ from tests.api.corpus import (
     PAYLOADS,
     SCHEDULES,
     TEXTS,
-    TIMEOUTS,
     WHOLE_NUMBERS,
+    WHOLE_TIMEOUTS,
     WINDOWS,
     job_with,
 )
@@ -134,7 +134,7 @@ BODIES = {
             "ends_at": INSTANTS,
             "max_runs": [*WHOLE_NUMBERS, 0],
             "window": WINDOWS,
-            "within": TIMEOUTS,
+            "within": WHOLE_TIMEOUTS,
             "prefers": WINDOWS,
             "name": [*TEXTS, "x" * 201],
             "count": [*WHOLE_NUMBERS, 0, 101, None],
@@ -178,7 +178,7 @@ BODIES = {
         {
             "name": [*TEXTS, None, "x" * 201],
             "role": [*CHOICES, None, "root", "ADMIN"],
-            "expires": [*(value for value in TIMEOUTS if value != "31d"), None, "100y"],
+            "expires": [*(value for value in WHOLE_TIMEOUTS if value != "31d"), None, "100y"],
         },
     ),
 }

@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from evenbeat.core.errors import EvenbeatError, InvalidInput, StoreUnavailable
+from evenbeat.core.limits import LONGEST_IDEMPOTENCY_KEY
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import idempotency
@@ -29,7 +30,7 @@ from evenbeat.web.problems import problem_response
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 # Visible characters; the draft of the IETF has it in quotes, most clients send it without.
-KEY = re.compile(r'"?(?P<key>[!#-~]{1,255})"?')
+KEY = re.compile(rf'"?(?P<key>[!#-~]{{1,{LONGEST_IDEMPOTENCY_KEY}}})"?')
 # No request takes longer than this to be answered.
 LONGEST_WORK = timedelta(seconds=60)
 # A refusal changes nothing, so that the next try may be another one.
@@ -76,7 +77,7 @@ async def make_ticket(request: Request) -> KeyedRequest:
     person = await identify_caller(request)
     known = KEY.fullmatch(request.headers[HEADER])
     if known is None:
-        raise InvalidInput(HEADER, "must have 1 to 255 visible characters")
+        raise InvalidInput(HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} visible characters")
     path, query = request.scope["raw_path"], request.scope["query_string"]
     digest = hashlib.sha256(b"POST %b?%b\n" % (path, query) + await request.body())
     caller = f"{person.role} {person.name}"

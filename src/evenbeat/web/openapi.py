@@ -11,6 +11,7 @@ from typing import Any, cast
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 
+from evenbeat.core.limits import LONGEST_IDEMPOTENCY_KEY
 from evenbeat.web.auth import AccessRule, find_access_rule
 from evenbeat.web.idempotency import HEADER, IdempotentRoute
 
@@ -65,7 +66,7 @@ KEY_PARAMETER = {
     "in": "header",
     "required": False,
     "description": "sent again with the same key, the request is done once (24 hours)",
-    "schema": {"type": "string", "maxLength": 255},
+    "schema": {"type": "string", "maxLength": LONGEST_IDEMPOTENCY_KEY},
     "example": "8e03978e-40d5-43dd-bc93-6894a57f9324",
 }
 

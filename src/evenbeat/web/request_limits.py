@@ -7,10 +7,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from evenbeat.core.limits import LARGEST_REQUEST_BODY
 from evenbeat.web.problems import problem_response
 
-LARGEST_BODY = 1_000_000
-TOO_LARGE = f"the body is larger than {LARGEST_BODY:,} bytes"
+TOO_LARGE = f"the body is larger than {LARGEST_REQUEST_BODY:,} bytes"
 # For all of it: a client that sends a byte now and then holds on to a connection for this long.
 SLOWEST_BODY = 30.0
 TOO_SLOW = f"the body did not come within {SLOWEST_BODY:.0f} s"
@@ -34,7 +34,7 @@ class BodyLimit:
         if headers.get("content-encoding", "identity").strip().lower() != "identity":
             await problem_response(Request(scope), 415, PACKED)(scope, receive, send)
             return
-        if announced.isdecimal() and int(announced) > LARGEST_BODY:
+        if announced.isdecimal() and int(announced) > LARGEST_REQUEST_BODY:
             await problem_response(Request(scope), 413, TOO_LARGE)(scope, receive, send)
             return
         await self._app(scope, limit_body(receive, self._slowest), send)
@@ -57,7 +57,7 @@ def limit_body(receive: Receive, slowest: float) -> Receive:
             raise HTTPException(408, TOO_SLOW, {"Connection": "close"}) from None
         is_whole = not message.get("more_body", False)
         size += len(message.get("body", b""))
-        if size > LARGEST_BODY:
+        if size > LARGEST_REQUEST_BODY:
             # Any other error while a body is read would be told as one of its syntax.
             raise HTTPException(413, TOO_LARGE)
         return message

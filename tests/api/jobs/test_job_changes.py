@@ -68,6 +68,38 @@ class TestConditions:
         assert api.get(place).json()["status"] == "scheduled"
 
 
+class TestSwitchAndEdit:
+    """`schedule_enabled` beside other fields: one request, one transaction, one version."""
+
+    def test_a_switch_that_is_refused_leaves_the_definition_as_it_was(
+        self, api: httpx.Client, place: str
+    ) -> None:
+        api.post(f"{place}/cancel")
+        before = api.get(place).json()
+        body = {"priority": 9, "schedule": "every 2h", "schedule_enabled": False}
+        assert_problem(api.patch(place, json=body), 409)
+        assert api.get(place).json() == before
+        assert [each["version"] for each in api.get(f"{place}/versions").json()["versions"]] == [1]
+
+    @pytest.mark.parametrize("method", ["PUT", "PATCH"])
+    def test_a_job_is_edited_and_disabled_then_edited_and_enabled(
+        self, api: httpx.Client, place: str, method: str
+    ) -> None:
+        disabled = api.request(method, place, json={"priority": 9, "schedule_enabled": False})
+        assert disabled.status_code == 200, disabled.text
+        assert (disabled.json()["priority"], disabled.json()["state"]) == (9, "disabled")
+        assert disabled.json()["version"] == 2
+        enabled = api.request(method, place, json={"priority": 3, "schedule_enabled": True}).json()
+        assert (enabled["priority"], enabled["state"], enabled["version"]) == (3, "scheduled", 3)
+
+    def test_a_change_of_another_version_does_not_switch_either(
+        self, api: httpx.Client, place: str
+    ) -> None:
+        body = {"priority": 9, "schedule_enabled": False}
+        assert_problem(api.patch(place, json=body, headers={"if-match": '"7"'}), 412)
+        assert api.get(place).json()["state"] == "scheduled"
+
+
 class TestVersions:
     def test_every_definition_is_kept_the_one_in_force_first(
         self, api: httpx.Client, place: str

@@ -9,7 +9,7 @@ import httpx2 as httpx
 import pytest
 
 from evenbeat.api.tasks.tasks import EXAMPLE
-from evenbeat.api.tasks.wire import READERS, AttemptOut, TaskIn, TaskOut, attempt_of
+from evenbeat.api.tasks.wire import READERS, AttemptOut, TaskIn, TaskOut, attempt_fields
 from evenbeat.core.jobs.model import Cause, Run, RunState
 from evenbeat.core.ops.access import Role
 from tests.api.corpus import INSTANTS, PAYLOADS, TEXTS, WHOLE_NUMBERS
@@ -62,7 +62,7 @@ def test_what_is_described_is_what_is_answered(api: httpx.Client) -> None:
     TaskOut.model_validate(task)
     paths = api.get("/openapi.json").json()["paths"]
     assert paths[TASKS]["post"]["requestBody"]["content"]["application/json"]["example"] == EXAMPLE
-    attempt = attempt_of(Run(1, UUID(int=1), 1, RunState.RUNNING, Cause.RETRY, NOW, 2, NOW))
+    attempt = attempt_fields(Run(1, UUID(int=1), 1, RunState.RUNNING, Cause.RETRY, NOW, 2, NOW))
     assert list(attempt) == list(AttemptOut.model_fields)
     AttemptOut.model_validate(attempt)
 

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from evenbeat.control.jobs import actions
+from evenbeat.control import bulk_action
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.groups import Group
@@ -64,7 +64,7 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     assert told.is_dry_run
     assert set(told.changed) == {named["nightly crawl"].uid, named["Nightly report"].uid}
     [refused] = told.refused
-    assert (refused.uid, refused.name) == (named["50%_done"].uid, "50%_done")
+    assert (refused.id, refused.name) == (named["50%_done"].uid, "50%_done")
     assert str(refused.error).startswith("cannot pause a job that is paused; allowed now: run,")
     assert [await desk.look(job) for job in named.values()] == before
     assert await desk.audit(actor=ANN.name) == []
@@ -99,7 +99,7 @@ async def test_nobody_meant_is_nothing_done(desk: Desk) -> None:
 async def test_more_than_the_most_is_refused_before_anything_is_locked(
     desk: Desk, named: dict[str, Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(bulk_action, "MOST_ACTED_ON_AT_ONCE", 2)
     with pytest.raises(InvalidInput, match="filter: finds more than 2 jobs: narrow it down"):
         await desk.jobs.act(Action.PAUSE, Filter())
     assert len((await desk.jobs.act(Action.PAUSE, Filter(kinds=frozenset(["echo"])))).changed) == 2

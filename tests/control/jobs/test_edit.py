@@ -338,3 +338,32 @@ async def test_a_job_that_nobody_can_read_is_mended_by_an_edit_and_ended_by_hand
     with pytest.raises(Conflict, match="version 1 cannot be restored: the definition cannot be"):
         await desk.jobs.restore(job.uid, 1)
     await desk.jobs.delete(other.uid)
+
+
+async def test_an_edit_and_a_switch_are_one_transaction_with_one_version(desk: Desk) -> None:
+    job = await desk.add(due(), due_at=START + HOUR)
+    to = replace(job.definition, priority=9)
+    after = await desk.jobs.edit(job.uid, to, switch=Action.DISABLE, by=ANN)
+    assert (after.definition.priority, after.pulse.state) == (9, State.DISABLED)
+    assert after.version == 2
+    newest, before = await desk.audit(actor=ANN.name)
+    assert [before.action, newest.action] == ["edit", "disable"]
+
+
+async def test_a_switch_that_is_refused_takes_the_edit_back(desk: Desk) -> None:
+    job = await desk.add(due(), due_at=START + HOUR)
+    await desk.jobs.cancel(job.uid)
+    before = await desk.look(job)
+    to = replace(job.definition, priority=9)
+    for dry_run in (True, False):
+        with pytest.raises(Conflict, match="cannot disable a job that is cancelled"):
+            await desk.jobs.edit(job.uid, to, switch=Action.DISABLE, by=ANN, dry_run=dry_run)
+    assert await desk.look(job) == before
+    assert await desk.audit(actor=ANN.name) == []
+    assert len(await desk.jobs.versions(job.uid)) == 1
+
+
+async def test_only_enable_and_disable_go_with_an_edit(desk: Desk) -> None:
+    job = await desk.add(due())
+    with pytest.raises(InvalidInput, match="switch: must be enable or disable"):
+        await desk.jobs.edit(job.uid, job.definition, switch=Action.DELETE)

@@ -115,7 +115,9 @@ async def test_an_interval_of_the_old_scheduler_is_the_same_after_a_second_dump(
     ):
         dump = json.dumps(row | {"next_run_at": f"2030-01-01T{next_at}:00Z"})
         report = await eb.intake.look(
-            interval_scheduler_rows.candidates(interval_scheduler_rows.read_dump(dump), prefix="")
+            interval_scheduler_rows.read_candidates(
+                interval_scheduler_rows.read_dump(dump), prefix=""
+            )
         )
         [finding] = report.findings
         assert finding.fate is fate
@@ -156,5 +158,5 @@ def test_a_dump_that_cannot_be_read_is_refused_with_its_line(dump: str, fault: s
 )
 def test_a_row_that_cannot_be_taken_in_says_which_field(row: dict[str, object], fault: str) -> None:
     given = {"id": "1", "url": "https://example.com", "interval_minutes": 5} | row
-    [candidate] = interval_scheduler_rows.candidates([(1, given)], prefix="")
+    [candidate] = interval_scheduler_rows.read_candidates([(1, given)], prefix="")
     assert (candidate.why or "").startswith(fault)

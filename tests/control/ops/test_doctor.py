@@ -139,9 +139,9 @@ async def test_one_machine_has_one_clock(database: Database) -> None:
 @pytest.mark.parametrize("seconds", [-30, 30])
 def test_clocks_that_are_apart_are_told(seconds: int) -> None:
     before, after = START, START + timedelta(seconds=10)
-    assert list(doctor.clocks_apart(before, START + timedelta(seconds=5), after)) == []
+    assert list(doctor.compare_clocks(before, START + timedelta(seconds=5), after)) == []
     told = (after if seconds > 0 else before) + timedelta(seconds=seconds)
-    [finding] = doctor.clocks_apart(before, told, after)
+    [finding] = doctor.compare_clocks(before, told, after)
     assert finding.what == "this machine's and the database's are 30s apart"
 
 

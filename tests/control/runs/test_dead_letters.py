@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control.runs import dead_letters as control
+from evenbeat.control import bulk_action
 from evenbeat.control.runs.dead_letters import DeadLetters
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.groups import Group
@@ -339,8 +339,8 @@ async def test_all_of_them_or_none(desk: Desk) -> None:
 async def test_too_many_at_once_are_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         await bury(desk)
-    monkeypatch.setattr(control, "MOST_AT_ONCE", 2)
-    with pytest.raises(InvalidInput, match="more than 2 letters"):
+    monkeypatch.setattr(bulk_action, "MOST_ACTED_ON_AT_ONCE", 2)
+    with pytest.raises(InvalidInput, match="more than 2 dead letters"):
         await letters_of(desk).act(DISCARD, LetterFilter())
     assert (await letters_of(desk).page(OPEN)).total == 3
 

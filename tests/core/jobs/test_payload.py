@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.jobs.payload import DEEPEST, LARGEST_INTEGER, check_json
+from evenbeat.core.jobs.payload import LARGEST_INTEGER, check_json
+from evenbeat.core.limits import DEEPEST_JSON
 
 TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))
 SCALAR = (
@@ -61,7 +62,7 @@ def test_whatever_is_json_is_accepted_and_can_be_encoded(value: Any) -> None:
         (datetime(2030, 1, 1, tzinfo=UTC), "payload", "not JSON: datetime"),
         (Point(1, 2), "payload", "not JSON: Point"),
         (Degrees(21.5), "payload", "not JSON: Degrees"),
-        (nested(DEEPEST + 1), "payload", "nested deeper"),
+        (nested(DEEPEST_JSON + 1), "payload", "nested deeper"),
     ],
 )
 def test_what_could_not_be_stored_is_refused_with_its_place(
@@ -73,7 +74,7 @@ def test_what_could_not_be_stored_is_refused_with_its_place(
 
 
 def test_the_deepest_value_that_is_allowed_is_accepted() -> None:
-    check_json(nested(DEEPEST), "payload")
+    check_json(nested(DEEPEST_JSON), "payload")
     check_json((1, [2]), "payload")
 
 

@@ -1,4 +1,4 @@
-"""/tasks: the face for clients of the tasks service, in their words, with the probes they ask."""
+"""/tasks: the API for clients of the tasks service, in their words, with the probes they use."""
 
 from evenbeat.api.tasks import actuator, tasks
 

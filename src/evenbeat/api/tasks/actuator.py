@@ -1,4 +1,4 @@
-"""/actuator: health and info, where the clients of tasks look for them. Open to everyone."""
+"""/actuator: health and info, where the clients of tasks look for them. No token is needed."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ router = APIRouter(tags=["probes"], dependencies=[open_to_all()])
 
 @router.get("/actuator/health", responses=DOWN)
 async def health(app: App, response: Response) -> dict[str, Any]:
-    """Whether everything that is needed is there, part by part."""
+    """Whether Evenbeat can work, component by component."""
     checks, _ = await run_checks(app)
-    components = {name: {"status": WORDS.get(told, "DOWN")} for name, told in checks.items()}
+    components = {name: {"status": WORDS.get(status, "DOWN")} for name, status in checks.items()}
     is_up = are_passed(checks)
     response.status_code = 200 if is_up else 503
     return {"status": "UP" if is_up else "DOWN", "components": components, "groups": GROUPS}
@@ -42,5 +42,5 @@ async def readiness(app: App, response: Response) -> dict[str, str]:
 @router.get("/actuator/info")
 @router.get("/info", include_in_schema=False)
 async def info() -> dict[str, Any]:
-    """What this is. In which version is for those who sign in: see /metrics."""
+    """The name of the service. Its version is in /metrics, which needs a token."""
     return {"app": {"name": "evenbeat"}}

@@ -1,4 +1,4 @@
-"""Refusals in the words of this face's clients: 400 for what cannot be accepted, and titles."""
+"""Refusals as clients of tasks know them: 400 for invalid input, with their titles."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -27,7 +27,7 @@ class TaskRoute(IdempotentRoute):
             try:
                 return await handle(request)
             except UnknownKind as error:
-                sentence = unsupported(error)
+                sentence = describe_unknown_kind(error)
                 return problem_response(request, 400, sentence, [FieldError("type", sentence)])
             except InvalidInput as error:
                 return refuse(request, error.errors)
@@ -52,5 +52,5 @@ def refuse(request: Request, faults: Sequence[FieldError]) -> Response:
     return problem_response(request, 400, INVALID, errors[:MOST_ERRORS], title="Validation failed")
 
 
-def unsupported(error: UnknownKind) -> str:
+def describe_unknown_kind(error: UnknownKind) -> str:
     return f"Unsupported task type: {error.kind}. Supported types: {', '.join(error.known)}"

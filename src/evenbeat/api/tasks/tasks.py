@@ -15,16 +15,17 @@ from evenbeat.api.tasks.wire import (
     TaskIn,
     TaskOut,
     TaskStatus,
-    as_json,
-    attempt_of,
+    attempt_fields,
+    encode_json,
     read_form,
     read_task,
-    task_of,
+    task_fields,
 )
 from evenbeat.app import Evenbeat
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_TASK_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, identify_caller, needs
 from evenbeat.web.json_bodies import read_object
@@ -32,8 +33,6 @@ from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 HOW_SHOWN = "how payloads are shown: as they are, or as text"
-# A task has five at most; a job that recurs is a task as well, and has any number.
-MOST_SHOWN = 100
 EXAMPLE = {
     "type": "echo",
     "payload": {"message": "hello"},
@@ -64,10 +63,10 @@ router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=TaskRoute)
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(as_json(body), status, headers, "application/json")
+    return Response(encode_json(body), status, headers, "application/json")
 
 
-def listed(body: list[Any], total: int) -> Response:
+def answer_page(body: list[Any], total: int) -> Response:
     return answer(body, headers={"X-Total-Count": str(total)})
 
 
@@ -77,7 +76,7 @@ async def create_task(request: Request) -> Response:
     form = read_form(request.query_params.get("payload", "json"))
     task = read_task(await read_object(request), await app.now())
     job = await app.jobs.add(task.definition, by=(await identify_caller(request)).actor)
-    return answer(task_of(job, form, task.run_at), 201, {"Location": f"/tasks/{job.uid}"})
+    return answer(task_fields(job, form, task.run_at), 201, {"Location": f"/tasks/{job.uid}"})
 
 
 router.add_api_route(
@@ -96,33 +95,35 @@ router.add_api_route(
 async def list_tasks(
     app: App,
     status: TaskStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_TASK_PAGE)] = 20,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET)] = 0,
     form: Form = "json",
 ) -> Response:
     """Tasks, the newest first; `X-Total-Count` says how many there are."""
     chosen = Filter(states=None if status is None else STATES[status])
     page = await app.listing.page(chosen, limit=limit, offset=offset)
-    return listed([task_of(job, form) for job in page.jobs], page.total)
+    return answer_page([task_fields(job, form) for job in page.jobs], page.total)
 
 
 @router.get("/{id}", dependencies=VIEWER, responses={200: {"model": TaskOut}})
 async def get_task(task_id: Id, app: App, form: Form = "json") -> Response:
     """A task as it is now."""
-    return answer(task_of(await app.jobs.get(task_id), form))
+    return answer(task_fields(await app.jobs.get(task_id), form))
 
 
 @router.get("/{id}/runs", dependencies=VIEWER, responses={200: {"model": list[AttemptOut]}})
 async def list_attempts(task_id: Id, app: App) -> Response:
-    """Every attempt at a task, the first one first; of very many, the last hundred."""
-    page = await app.runs.of_job(task_id, limit=MOST_SHOWN, with_skipped=False, with_returned=False)
-    return listed([attempt_of(run) for run in reversed(page.runs)], page.total)
+    """The attempts at a task, the first one first; of a recurring job the last hundred."""
+    page = await app.runs.of_job(
+        task_id, limit=LARGEST_TASK_PAGE, with_skipped=False, with_returned=False
+    )
+    return answer_page([attempt_fields(run) for run in reversed(page.runs)], page.total)
 
 
 @router.post("/{id}/cancel", status_code=204, dependencies=OPERATOR, responses=NOT_PENDING)
 async def cancel_task(task_id: Id, app: App, caller: Caller) -> None:
     """Cancel a task that has not begun, or waits to be tried again."""
-    # Chosen by its state under its lock: what has begun meanwhile is not stopped.
+    # The filter is checked under the lock of the job: one that has begun meanwhile is not stopped.
     chosen = Filter(uids=frozenset([task_id]), states=STATES[TaskStatus.PENDING])
     if not (await app.jobs.act(Action.CANCEL, chosen, by=caller.actor)).changed:
         status = STATUSES[(await app.jobs.get(task_id)).pulse.state]

@@ -1,4 +1,4 @@
-"""Tasks and attempts as their clients know them, and the jobs and runs that they are."""
+"""Tasks and attempts as clients of /tasks know them, made from jobs and runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,24 +24,24 @@ from evenbeat.core.jobs.model import (
     State,
 )
 from evenbeat.core.jobs.payload import check_json
+from evenbeat.core.limits import LONGEST_TASK_PAYLOAD, MOST_TASK_ATTEMPTS
 from evenbeat.core.time.schedules.base.instants import check_instant, read_datetime
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable
 
-LONGEST_PAYLOAD = 5000
-DEFAULT_ATTEMPTS, MOST_ATTEMPTS = 3, 5
-# For clocks that differ, and requests that take a while.
+DEFAULT_ATTEMPTS = 3
+# For clocks that differ, and requests that take a while: `runAt` may lie this far in the past.
 LATEST_CLIENT = timedelta(seconds=10)
 # Every task has one of these: it waits 5 s after its first failure, 10 s after the second.
 POLICIES = {
     number: Policy(max_attempts=number, backoff=Linear(step=timedelta(seconds=5)))
-    for number in range(1, MOST_ATTEMPTS + 1)
+    for number in range(1, MOST_TASK_ATTEMPTS + 1)
 }
 PAST = "runAt must be in future"
 TOO_LONG = "payload too long"
-# Faults that clients know as sentences of their own, and not as one of several invalid fields.
+# Clients know these errors as the whole message, not as one of several invalid fields.
 SENTENCES = frozenset({PAST, TOO_LONG})
-# Our names of what a task is made of, and theirs.
+# Our names of fields, and theirs.
 FIELDS = {"kind": "type", "schedule.once": "runAt", "max_attempts": "maxAttempts"}
 LEASE_EXPIRED = "Task lease expired"
 MISSING: Any = object()
@@ -72,7 +72,7 @@ STATES = {
     status: frozenset(state for state, theirs in STATUSES.items() if theirs is status)
     for status in TaskStatus
 }
-# A run that was stopped by a person or handed back did neither succeed nor fail.
+# A run that a person stopped, or that was handed back, neither succeeded nor failed.
 ATTEMPTS = {
     RunState.RUNNING: "STARTED",
     RunState.COMPLETED: "SUCCESS",
@@ -88,15 +88,17 @@ class TaskIn(BaseModel):
     """A task to be run once. This describes it; `read_task` reads it."""
 
     type: str = Field(min_length=1, description="which handler runs it, in any case")
-    payload: Any = Field(description="what the handler gets: JSON of up to 5000 characters")
+    payload: Any = Field(
+        description=f"what the handler gets: JSON of up to {LONGEST_TASK_PAYLOAD} characters"
+    )
     runAt: datetime = Field(description="not before; at the earliest ten seconds ago")  # noqa: N815
     maxAttempts: int | None = Field(  # noqa: N815
-        None, ge=1, le=MOST_ATTEMPTS, description=f"{DEFAULT_ATTEMPTS} if left out"
+        None, ge=1, le=MOST_TASK_ATTEMPTS, description=f"{DEFAULT_ATTEMPTS} if left out"
     )
 
 
 class TaskOut(BaseModel):
-    """A task as it is now. This describes it; `task_of` makes it."""
+    """A task as it is now. This describes it; `task_fields` makes it."""
 
     id: UUID
     type: str
@@ -109,7 +111,7 @@ class TaskOut(BaseModel):
 
 
 class AttemptOut(BaseModel):
-    """One try at a task. This describes it; `attempt_of` makes it."""
+    """One try at a task. This describes it; `attempt_fields` makes it."""
 
     id: int
     attempt: int
@@ -121,14 +123,14 @@ class AttemptOut(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a client has asked for; `run_at` has the offset in which it was written."""
+    """A task to add; `run_at` has the offset that the client wrote."""
 
     definition: Definition
     run_at: datetime
 
 
 def read_task(body: Mapping[str, Any], now: datetime) -> Task:
-    """The task, or InvalidInput with every field at fault. What is not known is ignored."""
+    """Read a task. Raises InvalidInput with every field at fault; unknown fields are ignored."""
     given: dict[str, Any] = {}
     faults: list[FieldError] = []
     for field, read in READERS.items():
@@ -139,19 +141,19 @@ def read_task(body: Mapping[str, Any], now: datetime) -> Task:
     if faults:
         raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
     payload, run_at = given["payload"], given["runAt"]
-    if len(as_text(payload)) > LONGEST_PAYLOAD:
+    if len(json_text(payload)) > LONGEST_TASK_PAYLOAD:
         raise InvalidInput("payload", TOO_LONG)
     if run_at < now - LATEST_CLIENT:
         raise InvalidInput("runAt", PAST)
     policy = POLICIES[given["maxAttempts"]]
     return Task(
-        Definition(given["type"], timetable_at(run_at), payload=payload, policy=policy), run_at
+        Definition(given["type"], timetable_for(run_at), payload=payload, policy=policy), run_at
     )
 
 
-# Those that come by the thousand are often for one instant.
+# Thousands of tasks are often added for one instant.
 @lru_cache(maxsize=1024)
-def timetable_at(run_at: datetime) -> Timetable:
+def timetable_for(run_at: datetime) -> Timetable:
     return Timetable(Once(run_at))
 
 
@@ -166,7 +168,7 @@ def read_type(value: Any) -> str:
 
 
 def read_payload(value: Any) -> Any:
-    """Null is JSON as well."""
+    """Any JSON value, null included; only a missing payload is refused."""
     if value is MISSING:
         raise InvalidInput("payload", "is required")
     check_json(value, "payload")
@@ -185,7 +187,7 @@ def read_max_attempts(value: Any) -> int:
     if value is MISSING or value is None:
         return DEFAULT_ATTEMPTS
     if type(value) is not int or value not in POLICIES:
-        raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_ATTEMPTS}")
+        raise InvalidInput("maxAttempts", f"must be a whole number from 1 to {MOST_TASK_ATTEMPTS}")
     return value
 
 
@@ -203,34 +205,34 @@ READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def task_of(job: Job, form: PayloadForm, run_at: datetime | None = None) -> dict[str, Any]:
-    """The job as a task; whoever has just written a `run_at` gets it back as it was written."""
+def task_fields(job: Job, form: PayloadForm, run_at: datetime | None = None) -> dict[str, Any]:
+    """The job as a task. A client that has just written `run_at` gets it back as it wrote it."""
     payload = job.definition.payload
     return {
         "id": job.uid,
         "type": job.definition.kind,
-        "payload": as_text(payload) if form == "string" else payload,
+        "payload": json_text(payload) if form == "string" else payload,
         "status": STATUSES[job.pulse.state],
-        "runAt": run_at or run_at_of(job),
-        "attempt": attempts_of(job),
+        "runAt": run_at or find_run_at(job),
+        "attempt": count_attempts(job),
         "maxAttempts": job.definition.policy.max_attempts,
-        "error": error_of(job.pulse.last_error_class, job.pulse.last_error),
+        "error": describe_error(job.pulse.last_error_class, job.pulse.last_error),
     }
 
 
-def attempt_of(run: Run) -> dict[str, Any]:
+def attempt_fields(run: Run) -> dict[str, Any]:
     return {
         "id": run.id,
         "attempt": run.attempt,
         "status": ATTEMPTS[run.state],
         "startedAt": run.started_at,
         "finishedAt": run.finished_at,
-        "error": error_of(run.error_class, run.error or run.reason),
+        "error": describe_error(run.error_class, run.error or run.reason),
     }
 
 
-def run_at_of(job: Job) -> datetime | None:
-    """When it is to run, or was: of a job that is over, what its schedule said."""
+def find_run_at(job: Job) -> datetime | None:
+    """When the job runs next; of a finished job, when it was to run."""
     pulse, schedule = job.pulse, job.definition.timetable.schedule
     waits_for = [at for at in (pulse.retry_at or pulse.next_beat_at, pulse.manual_at) if at]
     if waits_for:
@@ -238,21 +240,21 @@ def run_at_of(job: Job) -> datetime | None:
     return schedule.at if isinstance(schedule, Once) else pulse.beat_at
 
 
-def attempts_of(job: Job) -> int:
-    """Attempts so far, the one in hand included. A run by hand counts its own."""
+def count_attempts(job: Job) -> int:
+    """Attempts so far, the running one included. A run by hand counts its own attempts."""
     pulse = job.pulse
     is_by_hand = pulse.cause is Cause.MANUAL or pulse.manual_at is not None
     return pulse.manual_attempt if is_by_hand else pulse.attempt
 
 
-def error_of(error_class: ErrorClass | None, error: str | None) -> str | None:
+def describe_error(error_class: ErrorClass | None, error: str | None) -> str | None:
     return LEASE_EXPIRED if error_class is ErrorClass.LOST else error
 
 
-def as_text(payload: Any) -> str:
+def json_text(payload: Any) -> str:
     return orjson.dumps(payload).decode()
 
 
-def as_json(answer: Any) -> bytes:
-    """Instants in the offset they have; without one of their own, in UTC."""
+def encode_json(answer: Any) -> bytes:
+    """JSON whose instants keep their offset; UTC is written as Z."""
     return orjson.dumps(answer, option=orjson.OPT_UTC_Z)

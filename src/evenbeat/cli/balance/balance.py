@@ -23,6 +23,7 @@ from evenbeat.control.balance.balance import (
 )
 from evenbeat.core.balance.model import SLOT_S, HourLoad, SlotForecast
 from evenbeat.core.balance.plan_records import StoredPlan
+from evenbeat.core.limits import MOST_HYPOTHETICAL_JOBS
 from evenbeat.core.time.durations import format_duration, parse_duration
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
@@ -140,7 +141,7 @@ def forecast(
         str | None, typer.Option(help='With more jobs of this schedule, as in "every 30m".')
     ] = None,
     number: Annotated[
-        int, typer.Option("--count", min=1, max=10_000, help="How many of these.")
+        int, typer.Option("--count", min=1, max=MOST_HYPOTHETICAL_JOBS, help="How many of these.")
     ] = 1,
     takes: Annotated[str, typer.Option(help="How long a run of these takes, as in 20s.")] = "1s",
     group: GroupOption = None,

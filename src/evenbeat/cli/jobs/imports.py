@@ -117,10 +117,12 @@ def interval_scheduler(
     found = interval_scheduler_rows.read_dump(read(file))
     head = {
         "rows": len(found),
-        "columns_left_out": ", ".join(interval_scheduler_rows.columns_left_out(found)),
+        "columns_left_out": ", ".join(interval_scheduler_rows.find_ignored_columns(found)),
     }
     run_import(
-        ImportCommand(list(interval_scheduler_rows.candidates(found, prefix=prefix)), head, how)
+        ImportCommand(
+            list(interval_scheduler_rows.read_candidates(found, prefix=prefix)), head, how
+        )
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from evenbeat.api.v1.jobs.wire.job_in import BatchIn, JobIn
 from evenbeat.api.v1.jobs.wire.job_out import BatchOut, JobOut
-from evenbeat.api.v1.jobs.wire.patch import changed, changes_of, take_switch
+from evenbeat.api.v1.jobs.wire.patch import apply_changes, find_changes, take_switch
 from evenbeat.app import Evenbeat
 from evenbeat.cli.jobs import job_options, job_selection
 from evenbeat.cli.shell import printing
@@ -143,10 +143,10 @@ def edit(
     async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
         was, now = await eb.jobs.find(job), await eb.now()
         with job_options.errors_by_field():
-            changes = changes_of(body, JobOut.from_core(was, now))
+            changes = find_changes(body, JobOut.from_core(was, now))
             if take_switch(was, changes) is not None:
                 raise InvalidInput("schedule_enabled", "use `evenbeat jobs enable` or `disable`")
-            to = changed(was, changes, now)
+            to = apply_changes(was, changes, now)
         if not changes:
             return was, was, now
         held = was.version if version is None else version

@@ -15,6 +15,7 @@ from evenbeat.cli.shell.option_sets import expand_option_sets
 from evenbeat.cli.shell.options import DataDir, PageOptions
 from evenbeat.cli.shell.watch import WatchOption, show_or_watch
 from evenbeat.core.jobs.model import Job, Run
+from evenbeat.core.limits import LARGEST_LISTING
 from evenbeat.core.ops.statistics import Health
 from evenbeat.store.jobs.actions import JobVersion
 from evenbeat.store.jobs.jobs import UnreadableDefinition
@@ -123,7 +124,7 @@ def show_job(
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.job_out import JobDetailOut
 
-        printing.print_model(JobDetailOut.of(found, health, now), explanation=explanation)
+        printing.print_model(JobDetailOut.from_parts(found, health, now), explanation=explanation)
         return
     printing.print_fields(job_fields(found, explanation, health, now))
     if runs:
@@ -174,7 +175,7 @@ def run_row(run: Run, now: datetime) -> tuple[Any, ...]:
 def next_beats(
     job: job_selection.JobArgument,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=1000, help="So many of them.")
+        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="So many of them.")
     ] = 10,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,

@@ -10,6 +10,7 @@ import typer
 
 from evenbeat.cli.shell import printing
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import LARGEST_LISTING
 from evenbeat.core.time.durations import describe_duration, format_duration
 from evenbeat.core.time.preview import SchedulePreview, preview_timetable
 from evenbeat.core.time.schedules import Schedule, parse
@@ -22,7 +23,7 @@ def schedule(
     text: Annotated[str, typer.Argument(help='As in "every 30m" or "0 8 * * MON-FRI".')],
     tz: Annotated[str | None, typer.Option(help="Time zone, as in Europe/Berlin.")] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=1000, help="So many beats.")
+        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="So many beats.")
     ] = 10,
     name: Annotated[
         str | None, typer.Option(help="The job's name, which chooses the values of H.")

@@ -12,6 +12,7 @@ from evenbeat.cli.shell import printing
 from evenbeat.cli.shell.app_session import with_app, with_app_and_time
 from evenbeat.cli.shell.completion import complete_jobs
 from evenbeat.cli.shell.options import DataDir
+from evenbeat.core.limits import MOST_DAYS_SHOWN
 from evenbeat.core.ops.statistics import (
     DayStatistics,
     JobStatistics,
@@ -34,7 +35,8 @@ def stats(
     kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None,
     group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None,
     days: Annotated[
-        int | None, typer.Option(min=1, max=400, help="By day (UTC), of the last so many.")
+        int | None,
+        typer.Option(min=1, max=MOST_DAYS_SHOWN, help="By day (UTC), of the last so many."),
     ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,

@@ -26,7 +26,7 @@ def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.T
 
 def print_report(report: VerifyReport) -> None:
     for rule in ALL_RULES:
-        breaches = report.of(rule)
+        breaches = report.breaches_of(rule)
         typer.echo(f"{'BROKEN' if breaches else 'ok':6}  {rule.replace('_', ' ')}")
         for breach in breaches:
             typer.echo(f"          {breach.detail}")
@@ -39,6 +39,6 @@ def report_as_object(report: VerifyReport) -> dict[str, object]:
     return {
         "jobs": report.scope.jobs,
         "runs": report.scope.runs,
-        "rules": {rule: [each.detail for each in report.of(rule)] for rule in ALL_RULES},
+        "rules": {rule: [each.detail for each in report.breaches_of(rule)] for rule in ALL_RULES},
         "breaches": len(report.breaches),
     }

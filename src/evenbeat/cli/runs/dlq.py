@@ -162,7 +162,7 @@ def show_letter(
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterDetailOut
 
-        printing.print_model(LetterDetailOut.of(letter, runs))
+        printing.print_model(LetterDetailOut.from_parts(letter, runs))
         return
     printing.print_fields(letter_fields(letter, now))
     if runs:

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from evenbeat.core.limits import LARGEST_LISTING
+
 DataDir = Annotated[
     str | None, typer.Option(help="Home of the embedded server, as the setting of this name.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=LARGEST_LISTING, help="At most so many.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Balancing as people handle it: how even the load is, what would help, and doing it."""
+"""Balancing: how even the load is, what a rebalance would change, and applying it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import figures
 
-# A line for each of a hundred thousand jobs in their cooldown tells nobody anything.
-MOST_TOLD = 1_000
+# Log lines of one rebalance: a hundred thousand jobs may be skipped.
+MOST_LOGGED_SKIPS = 1_000
 MOST_POINTS = 500
 EXPECTED = DurationLimits(
     shortest=timedelta(seconds=UNKNOWN_COST_S), longest=timedelta(seconds=LONGEST_COST_S)
@@ -51,7 +51,7 @@ class BalanceView:
     distribution: Distribution
     group: str | None
     balancing: str
-    # None: too many jobs to say at once.
+    # None: too many jobs to work it out at once.
     attainable_score: float | None
     suggestion: str
 
@@ -75,7 +75,7 @@ class RebalanceResult:
 
 @dataclass(frozen=True, slots=True)
 class HypotheticalJobs:
-    """Jobs that somebody wonders about: so many of one timetable, each run as long as expected."""
+    """Jobs to add to a forecast: `count` of one timetable, each run `expected` long."""
 
     timetable: Timetable
     count: int = 1
@@ -103,9 +103,9 @@ class Forecast:
 
 
 class Balance:
-    """The balance of one database; what it shows, it shows whatever `balancing` is set to.
+    """The balance of one database. It is shown whatever `balancing` is set to.
 
-    A group is looked at as if its jobs were alone, and evened out by itself.
+    A group is measured and rebalanced as if its jobs were the only ones.
     """
 
     def __init__(self, database: Database, placement: Placer, settings: Settings) -> None:
@@ -131,7 +131,7 @@ class Balance:
     async def preview(
         self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
     ) -> RebalancePreview:
-        """A plan, kept so that it can be applied as it is; nothing is moved."""
+        """Make a plan and store it, so that it can be applied as it is. Nothing is moved."""
         plan, candidates = await self._rebalancing.plan(group, max_moves, by)
         async with self._database.transaction() as session:
             await rebalance_plans.insert_plan(session, plan)
@@ -141,21 +141,23 @@ class Balance:
         )
 
     async def apply(self, plan_id: UUID, *, by: Actor = PYTHON) -> RebalanceResult:
-        """Carry out a plan exactly as it was shown; Conflict if that cannot be any more."""
-        return await self._applied(await self._rebalancing.apply(plan_id, by))
+        """Apply a plan exactly as it was shown. Raises Conflict if the jobs have changed."""
+        return await self._record_applied(await self._rebalancing.apply(plan_id, by))
 
     async def rebalance(
         self, *, group: str | None = None, max_moves: int | None = None, by: Actor = PYTHON
     ) -> RebalanceResult:
-        """Make a plan and carry it out at once."""
-        return await self._applied(await self._rebalancing.plan_and_apply(group, max_moves, by))
+        """Make a plan and apply it at once."""
+        return await self._record_applied(
+            await self._rebalancing.plan_and_apply(group, max_moves, by)
+        )
 
     async def undo(self, plan_id: UUID | None = None, *, by: Actor = PYTHON) -> RebalanceResult:
-        """Take the last rebalance back; with a plan id, only if it is that one."""
-        return await self._applied(await self._rebalancing.undo(plan_id, by))
+        """Undo the last rebalance; with a plan id, only if that plan is the last one."""
+        return await self._record_applied(await self._rebalancing.undo(plan_id, by))
 
     async def last_applied(self) -> PlanSummary:
-        """What an undo would take back; Conflict if there is nothing."""
+        """The plan that `undo` would undo. Raises Conflict if there is none."""
         return await self._rebalancing.last_applied()
 
     async def plans(self, *, limit: int = 50) -> list[PlanSummary]:
@@ -172,19 +174,19 @@ class Balance:
         workers: int | None = None,
         added: Sequence[HypotheticalJobs] = (),
     ) -> Forecast:
-        """What every slot of the coming week will see: with these jobs besides, so many workers."""
+        """The load of every slot of the coming week, with `added` jobs and this many workers."""
         ring, now = await self._ring(group), await clock.now(self._database)
         extra = [load for each in added for load in each.loads(ring.start_s, now)]
         slots = await asyncio.to_thread(forecast_slots, ring, now, extra=extra, workers=workers)
         return Forecast(slots, group, workers, ring.job_count + len(extra), len(extra))
 
     async def score_history(self, reach: timedelta) -> list[ScorePoint]:
-        """The score over the last so many hours; of long times, the worst of each part."""
+        """The score over the time `reach`; of a long time, the worst of each part."""
         step = max(reach / MOST_POINTS, self._score_interval / 10)
         return await scores.list_scores(self._database, reach=reach, step=step)
 
     async def figures(self) -> BalanceFigures | None:
-        """The distribution as it was seen last; None before anybody has looked."""
+        """The distribution as a node measured it last; None before the first measurement."""
         return await figures.read_balance(self._database)
 
     async def _ring(self, group: str | None) -> LoadRing:
@@ -195,8 +197,8 @@ class Balance:
         ring.add_all(each.candidate.load for each in candidates)
         return ring
 
-    async def _applied(self, plan: StoredPlan) -> RebalanceResult:
-        """See how even it is now, and tell of it."""
+    async def _record_applied(self, plan: StoredPlan) -> RebalanceResult:
+        """Measure the score after the rebalance, store it and log it."""
         failpoint.reach("rebalanced")
         await record_score(self._database, self._placement)
         applied = RebalanceResult(
@@ -217,7 +219,7 @@ def log_rebalance(applied: RebalanceResult) -> None:
         plan_id=str(plan.summary.id),
         group=plan.summary.group,
     )
-    # What never moves is no news.
+    # Pinned jobs never move: their skips are not logged.
     stayed = [each for each in plan.skipped if each.reason is not SkipReason.PINNED]
-    for each in stayed[:MOST_TOLD]:
+    for each in stayed[:MOST_LOGGED_SKIPS]:
         logger.warning(log.JOB_SKIPPED, job_id=str(plan.uids[each.job]), reason=str(each.reason))

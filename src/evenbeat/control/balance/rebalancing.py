@@ -1,4 +1,4 @@
-"""Rebalancing: plans are made, carried out exactly as they were shown, and taken back."""
+"""Rebalancing: make plans, apply them exactly as they were shown, and undo them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,6 +21,7 @@ from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import audit
 
+# How often a conflict is tried again, and the seconds in between.
 TRIES, PAUSE = 3, 0.1
 
 _REFUSALS = {
@@ -31,9 +32,10 @@ _REFUSALS = {
 
 
 class Rebalancer:
-    """Makes plans at any time, and carries them out where balancing is on: all of one or nothing.
+    """Makes plans at any time, and applies them while balancing is on: a whole plan or nothing.
 
-    Who carries one out holds the lock of the map, so that nobody else moves anything meanwhile.
+    The transaction that applies a plan holds the lock of the map, so that no other process moves a
+    job meanwhile.
     """
 
     def __init__(self, database: Database, placement: Placer) -> None:
@@ -43,9 +45,9 @@ class Rebalancer:
     async def plan(
         self, group: str | None, max_moves: int | None, by: Actor
     ) -> tuple[StoredPlan, list[RebalanceCandidate]]:
-        """What would be moved, and all jobs that were looked at. It is not kept yet."""
+        """A plan, which is not stored yet, and all jobs that it considered."""
         now = await clock.now(self._database)
-        # Before the jobs: whatever changes while they are read is then newer than the plan.
+        # Read before the jobs: a change that comes while they are read is then newer than the plan.
         seen = await rebalance_plans.find_newest_change(self._database)
         mapped = await self._placement.candidates(group)
         candidates = [each.candidate for each in mapped]
@@ -63,7 +65,7 @@ class Rebalancer:
         return StoredPlan(summary, found.moves, found.skipped, uids), candidates
 
     async def apply(self, plan_id: UUID, by: Actor) -> StoredPlan:
-        """Carry out a kept plan; Conflict if it is not what was shown any more."""
+        """Apply a stored plan. Raises Conflict if the jobs have changed since it was shown."""
 
         async def work() -> StoredPlan:
             async with self._database.transaction() as session:
@@ -74,35 +76,35 @@ class Rebalancer:
                     raise Conflict(_REFUSALS[state].format(plan_id))
                 if await rebalance_plans.find_newest_change(session) != plan.summary.seen:
                     raise Conflict("the schedule has changed since the plan was made; make another")
-                await self._carry_out(session, plan, by)
+                await self._write_moves(session, plan, by)
             return plan
 
-        return await self._insist(work)
+        return await self._retry_conflicts(work)
 
     async def plan_and_apply(
         self, group: str | None, max_moves: int | None, by: Actor
     ) -> StoredPlan:
-        """At once: other jobs may come and go meanwhile, as long as those that move stay."""
+        """Plan and apply. Other jobs may come and go meanwhile; only those that move must stay."""
 
         async def work() -> StoredPlan:
             plan, _ = await self.plan(group, max_moves, by)
             return await self._apply_new(plan, by)
 
-        return await self._insist(work)
+        return await self._retry_conflicts(work)
 
     async def undo(self, plan_id: UUID | None, by: Actor) -> StoredPlan:
-        """Take the last rebalance back: jobs that are where it put them return."""
+        """Undo the last rebalance: jobs that are still where it put them return."""
 
         async def work() -> StoredPlan:
             last = await self.last_applied()
             if plan_id not in (None, last.id):
                 raise Conflict(f"plan {plan_id} is not the last rebalance: that is {last.id}")
-            return await self._apply_new(await self._plan_back(last, by), by)
+            return await self._apply_new(await self._plan_undo(last, by), by)
 
-        return await self._insist(work)
+        return await self._retry_conflicts(work)
 
-    async def _insist(self, work: Callable[[], Awaitable[StoredPlan]]) -> StoredPlan:
-        """A few times: the row of a run that begins or ends just now is free again in a moment."""
+    async def _retry_conflicts(self, work: Callable[[], Awaitable[StoredPlan]]) -> StoredPlan:
+        """Try a few times: a run that begins or ends just now locks its row only for a moment."""
         self._check_mode()
         for _ in range(TRIES - 1):
             try:
@@ -127,7 +129,7 @@ class Rebalancer:
             if plan.summary.undoes is not None:
                 await self._check_last(session, plan.summary.undoes)
             await rebalance_plans.insert_plan(session, plan)
-            await self._carry_out(session, plan, by)
+            await self._write_moves(session, plan, by)
         return plan
 
     async def _check_last(self, session: Session, plan_id: UUID) -> None:
@@ -135,7 +137,7 @@ class Rebalancer:
         if last is None or last.id != plan_id:
             raise Conflict(f"plan {plan_id} is not the last rebalance any more")
 
-    async def _carry_out(self, session: Session, plan: StoredPlan, by: Actor) -> None:
+    async def _write_moves(self, session: Session, plan: StoredPlan, by: Actor) -> None:
         summary = plan.summary
         if plan.moves:
             await self._placement.move(session, plan.moves)
@@ -145,7 +147,7 @@ class Rebalancer:
         await audit.write_audit(session, [rebalance_note(plan)], by=by)
         failpoint.reach("before_rebalance_commit")
 
-    async def _plan_back(self, last: PlanSummary, by: Actor) -> StoredPlan:
+    async def _plan_undo(self, last: PlanSummary, by: Actor) -> StoredPlan:
         done = await rebalance_plans.find_plan(self._database, last.id)
         now = await clock.now(self._database)
         candidates = [each.candidate for each in await self._placement.candidates(last.group)]

@@ -1,19 +1,27 @@
-"""The one way in which people act on jobs, on one as on ten thousand.
+"""What people do to jobs: run, pause, cancel, edit and the others, on one job as on ten thousand.
 
-Lock the jobs in the order of their ids, decide in Python what becomes of each (core/actions), write
-all of it with its audit in the same transaction, and wake the nodes after the commit.
+core/jobs/actions decides what becomes of each job; control/bulk_action has the steps that these
+actions share with those on dead letters.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
+from evenbeat.control.bulk_action import (
+    BulkAction,
+    BulkDecision,
+    BulkResult,
+    Refusal,
+    finish_bulk_action,
+    run_bulk_action,
+    write_bulk_action,
+)
 from evenbeat.control.jobs.adding import open_lanes
-from evenbeat.core.errors import Conflict, InvalidInput, NotFound
+from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs import actions as acts
 from evenbeat.core.jobs.actions import JobChange
 from evenbeat.core.jobs.catchup import MissedBeats, find_count_limit
@@ -29,14 +37,11 @@ from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
+from evenbeat.store.jobs.groups import StoredGroup
 from evenbeat.store.jobs.jobs import StoredJob
-from evenbeat.store.ops import audit
 from evenbeat.store.runs import completions, leases
 
-# One transaction holds them all: more would keep the ends of their runs waiting for seconds.
-MOST_AT_ONCE = 10_000
-MOST_NAMED = 5
-# After these something may be due that nobody looks for yet.
+# After these a job may be due that no node waits for.
 WAKING_ACTIONS = (
     Action.RUN,
     Action.RESUME,
@@ -45,9 +50,9 @@ WAKING_ACTIONS = (
     Action.RELEASE,
     Action.EDIT,
 )
-# After these a job may be put where the load is least, as if it were new.
+# After these a job may be placed where the load is least, as if it were new.
 REPLACING_ACTIONS = (Action.RESUME, Action.ENABLE, Action.EDIT)
-# What may bring a job into the map of the load, or take it out.
+# These may bring a job into the map of the load, or take it out.
 MAP_CHANGING_ACTIONS = (
     *REPLACING_ACTIONS,
     Action.PAUSE,
@@ -57,40 +62,136 @@ MAP_CHANGING_ACTIONS = (
     Action.RETRY,
 )
 
-Decide = Callable[[StoredJob, datetime], JobChange]
-Decided = Sequence[tuple[StoredJob, JobChange]]
+DecidedJob = tuple[StoredJob, JobChange]
+JobDecision = BulkDecision[DecidedJob, UUID]
+ActionResult = BulkResult[Action, UUID]
+
+
+class JobAction(BulkAction[Action, StoredJob, DecidedJob, UUID]):
+    """One action on all jobs that a filter matches."""
+
+    noun = "jobs"
+
+    def __init__(self, action: Action, chosen: Filter, by: Actor) -> None:
+        super().__init__(action, by)
+        self._chosen = chosen
+        # Groups in which this action has freed a place.
+        self._freed_group_ids = frozenset[int]()
+
+    def change(self, job: StoredJob, now: datetime) -> JobChange:
+        """What becomes of the job. Raises Conflict where its state does not allow the action."""
+        if self.action is Action.RELEASE:
+            # The run is settled like any other end of a run, in `write`.
+            acts.check_action(self.action, job.pulse)
+            return JobChange(job.pulse)
+        return acts.perform_action(self.action, job.pulse, job.definition, now)
+
+    async def find(self, session: Session, *, limit: int, locked: bool) -> Sequence[StoredJob]:
+        uids = await listing.find_matching_uids(session, self._chosen, limit=limit)
+        self.check_count(len(uids))
+        if locked:
+            await actions.lock_jobs(session, uids)
+            # A job may have changed before it was locked: the filter is asked again.
+            uids = await listing.find_matching_uids(session, self._chosen, limit=limit)
+        return await jobs.find_stored_jobs(session, uids)
+
+    async def decide(
+        self, session: Session, found: Sequence[StoredJob], *, locked: bool
+    ) -> JobDecision:
+        del locked
+        now = await clock.now(session)
+        ready: list[DecidedJob] = []
+        refused: list[Refusal[UUID]] = []
+        for job in found:
+            try:
+                ready.append((job, self.change(job, now)))
+            except Conflict as error:
+                refused.append(Refusal(job.uid, job.name or str(job.uid), error, job.name))
+        return BulkDecision(ready, tuple(refused))
+
+    async def write(self, session: Session, ready: Sequence[DecidedJob]) -> None:
+        ids = [job.id for job, _ in ready]
+        if self.action is Action.RELEASE:
+            self._freed_group_ids = await release_runs(session, ids, self.by)
+        else:
+            await actions.write_changes(session, self.action, ready)
+        if self.action is Action.DELETE:
+            await actions.delete_jobs(session, ids)
+        await actions.write_missed_beats(session, count_missed_beats(ready))
+        if self.action in MAP_CHANGING_ACTIONS:
+            moved = [job.id for job, change in ready if is_misplaced(job, change)]
+            await load_map.mark_unplaced(session, moved, anew=self.action in REPLACING_ACTIONS)
+
+    def id_of(self, decided: DecidedJob) -> UUID:
+        return decided[0].uid
+
+    def audit_entry(self, decided: DecidedJob) -> NewAuditEntry:
+        job, change = decided
+        before, after = pulse_facts(job.pulse), pulse_facts(change.pulse)
+        match self.action:
+            case Action.DELETE:
+                before, after = before | {"is_deleted": False}, after | {"is_deleted": True}
+            case Action.RELEASE:
+                before, after = {"run_number": job.pulse.run_number}, {"run_number": None}
+            case _:
+                if change.definition is not None:
+                    columns = definitions.definition_columns
+                    before |= columns(job.definition) if job.definition else {}
+                    before["version"], after["version"] = job.version, job.version + 1
+                    after |= columns(change.definition)
+        differences = find_differences(before, after)
+        return NewAuditEntry(self.action, *differences, job.id, job.uid, job.name)
+
+    def log_entry(self, decided: DecidedJob) -> tuple[str, dict[str, Any]]:
+        return log.JOB_CHANGED, {"job_id": str(decided[0].uid)}
+
+    async def after_commit(self, database: Database, ready: Sequence[DecidedJob]) -> None:
+        if self._freed_group_ids:
+            await groups.unpark_jobs(database, self._freed_group_ids)
+        if ready and self.action in WAKING_ACTIONS:
+            await clock.wake(database)
+
+
+class JobEdit(JobAction):
+    """Another definition for one job, if the job still is at `version`."""
+
+    def __init__(
+        self,
+        uid: UUID,
+        to: Definition,
+        *,
+        by: Actor,
+        version: int | None = None,
+        group_id: int | None = None,
+    ) -> None:
+        super().__init__(Action.EDIT, Filter.one(uid), by)
+        self._to = to
+        self._version = version
+        self._group_id = group_id
+
+    def change(self, job: StoredJob, now: datetime) -> JobChange:
+        if self._version is not None and self._version != job.version:
+            raise Conflict(
+                f"the job is at version {job.version} and not {self._version} any more:"
+                " read it again"
+            )
+        return acts.edit_job(job.pulse, job.definition, self._to, now)
+
+    async def write(self, session: Session, ready: Sequence[DecidedJob]) -> None:
+        await super().write(session, ready)
+        for job, change in ready:
+            if change.definition is not None:
+                await actions.write_definition(
+                    session, job, change.definition, group_id=self._group_id, by=self.by
+                )
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedJob:
-    """A job that does not allow the action now, and why."""
+class WrittenEdit:
+    """An edit in a transaction that is not committed yet, and what it says of its group."""
 
-    uid: UUID
-    name: str | None
-    error: Conflict
-
-    def __str__(self) -> str:
-        return f"{self.name or self.uid}: {self.error}"
-
-
-@dataclass(frozen=True, slots=True)
-class ActionResult:
-    """What an action did, or with `is_dry_run` would have done."""
-
-    action: Action
-    changed: tuple[UUID, ...]
-    refused: tuple[RefusedJob, ...]
-    is_dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class JobActionRequest:
-    """What somebody wants done, and how it is decided for each job."""
-
-    action: Action
-    decide: Decide
-    by: Actor
-    group_id: int | None = None
+    steps: tuple[tuple[JobAction, JobDecision], ...]
+    warnings: tuple[str, ...]
 
 
 async def act(
@@ -102,67 +203,79 @@ async def act(
     dry_run: bool = False,
     skip_refused: bool = False,
 ) -> ActionResult:
-    """All of the jobs or none: one that refuses stops it, unless those are to be skipped."""
-    errand = JobActionRequest(action, partial(decide_action, action), by)
-    if dry_run:
-        decided, refused = await decide_all(database, errand, chosen)
-        return action_result(errand, decided, refused, is_dry_run=True)
-    async with database.transaction() as session:
-        decided, refused = await lock_and_decide(session, errand, chosen)
-        if refused and not skip_refused:
-            raise refusal_error(errand, refused, len(decided))
-        freed = await write_changes(session, errand, decided)
-    await finish_action(database, errand, decided, freed)
-    return action_result(errand, decided, refused)
+    request = JobAction(action, chosen, by)
+    return await run_bulk_action(database, request, dry_run=dry_run, skip_refused=skip_refused)
 
 
 async def edit(
-    database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
+    database: Database,
+    uid: UUID,
+    to: Definition,
+    *,
+    by: Actor,
+    version: int | None = None,
+    switch: Action | None = None,
 ) -> tuple[str, ...]:
-    """Give the job this definition. Says what of it does not hold."""
+    """Give the job this definition, and enable or disable it, in one transaction.
+
+    Returns warnings: what the definition says of its group that does not hold there.
+    """
     async with database.transaction() as session:
-        errand, decided, freed, told = await write_edit(session, uid, to, by=by, version=version)
-    await finish_action(database, errand, decided, freed)
-    return told
-
-
-async def write_edit(
-    session: Session, uid: UUID, to: Definition, *, by: Actor, version: int | None
-) -> tuple[JobActionRequest, Decided, frozenset[int], tuple[str, ...]]:
-    # Lanes and groups come before jobs, here as everywhere: else two could wait for each other.
-    await open_lanes(session, [(to.kind, to.runs_on)])
-    group = await groups.ensure_group(session, to.group.key, to.group) if to.group else None
-    errand = JobActionRequest(
-        Action.EDIT, partial(decide_edit, to, version), by, group and group.id
-    )
-    decided, refused = await lock_and_decide(session, errand, Filter.one(uid))
-    if refused:
-        raise refused[0].error
-    if not decided:
-        raise NotFound(f"no job {uid}")
-    freed = await write_changes(session, errand, decided)
-    return (
-        errand,
-        decided,
-        freed,
-        describe_group_conflicts(to.group, group) if to.group and group else (),
-    )
+        written = await write_edit(session, uid, to, by=by, version=version, switch=switch)
+    for request, decision in written.steps:
+        await finish_bulk_action(database, request, decision)
+    return written.warnings
 
 
 async def try_edit(
-    database: Database, uid: UUID, to: Definition, *, by: Actor, version: int | None = None
+    database: Database,
+    uid: UUID,
+    to: Definition,
+    *,
+    by: Actor,
+    version: int | None = None,
+    switch: Action | None = None,
 ) -> Job:
-    """What would become of the job: it is edited, looked at, and left as it was."""
+    """The job as the edit would leave it: runs the whole edit, reads the job, then rolls back."""
     async with open_dry_run(database) as connection:
         session = Session(connection, database.clock)
-        *_, told = await write_edit(session, uid, to, by=by, version=version)
-        return replace(await jobs.find_job(session, uid), warnings=told)
+        written = await write_edit(session, uid, to, by=by, version=version, switch=switch)
+        return replace(await jobs.find_job(session, uid), warnings=written.warnings)
+
+
+async def write_edit(
+    session: Session,
+    uid: UUID,
+    to: Definition,
+    *,
+    by: Actor,
+    version: int | None,
+    switch: Action | None,
+) -> WrittenEdit:
+    # Lanes and groups are locked before jobs, here as everywhere: else two transactions could wait
+    # for each other.
+    await open_lanes(session, [(to.kind, to.runs_on)])
+    group: StoredGroup | None = None
+    if to.group is not None:
+        group = await groups.ensure_group(session, to.group.key, to.group)
+    requests: list[JobAction] = [
+        JobEdit(uid, to, by=by, version=version, group_id=group and group.id)
+    ]
+    if switch is not None:
+        requests.append(JobAction(switch, Filter.one(uid), by))
+    steps: list[tuple[JobAction, JobDecision]] = []
+    for request in requests:
+        decision = await write_bulk_action(session, request)
+        if not decision.ready:
+            raise NotFound(f"no job {uid}")
+        steps.append((request, decision))
+    conflicts = describe_group_conflicts(to.group, group) if to.group and group else ()
+    return WrittenEdit(tuple(steps), conflicts)
 
 
 @contextlib.asynccontextmanager
 async def open_dry_run(database: Database) -> AsyncGenerator[Any]:
-    """For a dry run, a connection in a transaction that is undone at the end: nothing is checked
-    but all of it."""
+    """A connection in a transaction that is rolled back at the end."""
     async with database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
@@ -172,89 +285,16 @@ async def open_dry_run(database: Database) -> AsyncGenerator[Any]:
             await transaction.rollback()
 
 
-def decide_action(action: Action, job: StoredJob, now: datetime) -> JobChange:
-    if action is Action.RELEASE:
-        # What becomes of it is settled like any other end of a run.
-        acts.check_action(action, job.pulse)
-        return JobChange(job.pulse)
-    return acts.perform_action(action, job.pulse, job.definition, now)
-
-
-def decide_edit(to: Definition, version: int | None, job: StoredJob, now: datetime) -> JobChange:
-    if version is not None and version != job.version:
-        raise Conflict(
-            f"the job is at version {job.version} and not {version} any more: read it again"
-        )
-    return acts.edit_job(job.pulse, job.definition, to, now)
-
-
-async def lock_and_decide(
-    session: Session, errand: JobActionRequest, chosen: Filter
-) -> tuple[Decided, tuple[RefusedJob, ...]]:
-    """Lock who is meant, and decide. Who is meant is asked again under the lock."""
-    await actions.lock_jobs(session, await find_matching_uids(session, chosen))
-    return await decide_all(session, errand, chosen)
-
-
-async def decide_all(
-    session: Session, errand: JobActionRequest, chosen: Filter
-) -> tuple[Decided, tuple[RefusedJob, ...]]:
-    found = await jobs.find_stored_jobs(session, await find_matching_uids(session, chosen))
-    now = await clock.now(session)
-    decided: list[tuple[StoredJob, JobChange]] = []
-    refused: list[RefusedJob] = []
-    for job in found:
-        try:
-            decided.append((job, errand.decide(job, now)))
-        except Conflict as error:
-            refused.append(RefusedJob(job.uid, job.name, error))
-    return decided, tuple(refused)
-
-
-async def find_matching_uids(session: Session, chosen: Filter) -> list[UUID]:
-    uids = await listing.find_matching_uids(session, chosen, limit=MOST_AT_ONCE + 1)
-    if len(uids) > MOST_AT_ONCE:
-        raise InvalidInput("filter", f"finds more than {MOST_AT_ONCE} jobs: narrow it down")
-    return uids
-
-
-async def write_changes(
-    session: Session, errand: JobActionRequest, decided: Decided
-) -> frozenset[int]:
-    """Write what was decided, and the audit of it; says in which groups a place came free."""
-    if not decided:
-        return frozenset()
-    freed = frozenset[int]()
-    ids = [job.id for job, _ in decided]
-    if errand.action is Action.RELEASE:
-        freed = await release(session, ids, errand.by)
-    else:
-        await actions.write_changes(session, errand.action, decided)
-    if errand.action is Action.DELETE:
-        await actions.delete_jobs(session, ids)
-    await actions.write_missed_beats(session, count_missed_beats(decided))
-    for job, change in decided:
-        if change.definition is not None:
-            await actions.write_definition(
-                session, job, change.definition, group_id=errand.group_id, by=errand.by
-            )
-    if errand.action in MAP_CHANGING_ACTIONS:
-        moved = [job.id for job, change in decided if is_misplaced(job, change)]
-        await load_map.mark_unplaced(session, moved, anew=errand.action in REPLACING_ACTIONS)
-    await audit.write_audit(session, [action_note(errand, *each) for each in decided], by=errand.by)
-    return freed
-
-
-def count_missed_beats(decided: Decided) -> list[tuple[int, MissedBeats]]:
+def count_missed_beats(ready: Sequence[DecidedJob]) -> list[tuple[int, MissedBeats]]:
     """The beats that these changes pass over, one row for each job that has some."""
-    passed = [(job.id, change.passed) for job, change in decided if change.passed is not None]
+    passed = [(job.id, change.passed) for job, change in ready if change.passed is not None]
     limit = find_count_limit(len(passed))
     counted = ((job_id, beats.count(limit)) for job_id, beats in passed)
     return [(job_id, missed) for job_id, missed in counted if missed is not None]
 
 
 def is_misplaced(job: StoredJob, change: JobChange) -> bool:
-    """Whether a recurring job may now be elsewhere than the map says."""
+    """Whether a recurring job may now beat at other instants than the map of the load says."""
     known = [each for each in (job.definition, change.definition) if each is not None]
     if known and not any(each.timetable.schedule.is_recurring for each in known):
         return False
@@ -262,12 +302,15 @@ def is_misplaced(job: StoredJob, change: JobChange) -> bool:
 
 
 def beat_facts(pulse: Pulse) -> tuple[Any, ...]:
-    """Whether a job beats follows from these: one that has failed may, and may not."""
+    """What decides whether a job beats at all; a failed job may have a next beat or none."""
     return pulse.resting, pulse.wanted, pulse.next_beat_at is None
 
 
-async def release(session: Session, job_ids: Sequence[int], by: Actor) -> frozenset[int]:
-    """Close the runs in hand as handed back; their nodes' tokens are worth nothing from then on."""
+async def release_runs(session: Session, job_ids: Sequence[int], by: Actor) -> frozenset[int]:
+    """Close the runs in hand as handed back, so that their nodes' tokens are void.
+
+    Returns the groups in which a place came free.
+    """
     now, outcome = await clock.now(session), HandedBack(f"released by {by.name}")
     batch = [
         SettledRun(
@@ -284,59 +327,8 @@ async def release(session: Session, job_ids: Sequence[int], by: Actor) -> frozen
     return written.group_ids
 
 
-async def finish_action(
-    database: Database, errand: JobActionRequest, decided: Decided, freed: frozenset[int]
-) -> None:
-    """After the commit: let in who waits for the places that came free, and wake the nodes."""
-    if freed:
-        await groups.unpark_jobs(database, freed)
-    if decided and errand.action in WAKING_ACTIONS:
-        await clock.wake(database)
-    for job, _ in decided:
-        log.get_logger().info(
-            log.JOB_CHANGED, job_id=str(job.uid), action=errand.action, actor=errand.by.name
-        )
-
-
-def action_result(
-    errand: JobActionRequest,
-    decided: Decided,
-    refused: tuple[RefusedJob, ...],
-    *,
-    is_dry_run: bool = False,
-) -> ActionResult:
-    return ActionResult(errand.action, tuple(job.uid for job, _ in decided), refused, is_dry_run)
-
-
-def refusal_error(errand: JobActionRequest, refused: Sequence[RefusedJob], others: int) -> Conflict:
-    """Of one job, what it says itself; of many, who they are."""
-    if len(refused) == 1 and not others:
-        return refused[0].error
-    named = "; ".join(map(str, refused[:MOST_NAMED]))
-    more = f"; and {len(refused) - MOST_NAMED} more" if len(refused) > MOST_NAMED else ""
-    return Conflict(
-        f"cannot {errand.action} {len(refused)} of {len(refused) + others} jobs, so none was"
-        f" changed: {named}{more}"
-    )
-
-
-def action_note(errand: JobActionRequest, job: StoredJob, change: JobChange) -> NewAuditEntry:
-    before, after = pulse_facts(job.pulse), pulse_facts(change.pulse)
-    match errand.action:
-        case Action.DELETE:
-            before, after = before | {"is_deleted": False}, after | {"is_deleted": True}
-        case Action.RELEASE:
-            before, after = {"run_number": job.pulse.run_number}, {"run_number": None}
-        case _:
-            if change.definition is not None:
-                before |= definitions.definition_columns(job.definition) if job.definition else {}
-                before["version"], after["version"] = job.version, job.version + 1
-                after |= definitions.definition_columns(change.definition)
-    return NewAuditEntry(errand.action, *find_differences(before, after), job.id, job.uid, job.name)
-
-
 def pulse_facts(pulse: Pulse) -> dict[str, Any]:
-    """What the audit tells of a pulse."""
+    """What the audit keeps of a pulse."""
     return {
         "state": pulse.state,
         "wanted": pulse.wanted,

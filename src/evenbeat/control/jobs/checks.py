@@ -6,28 +6,33 @@ from typing import Any
 import asyncpg
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.jobs.backoff import MOST_ATTEMPTS
 from evenbeat.core.jobs.model import Definition, Policy
 from evenbeat.core.jobs.payload import check_json, check_text
-from evenbeat.core.time.durations import LONGEST_DURATION, describe_duration
-from evenbeat.core.time.timetable import MAX_BEATS
-
-LONGEST_NAME = 200
-LONGEST_KEY = 200
-LONGEST_WORD = 100
-HIGHEST_PRIORITY = 100
-LONGEST_TIMEOUT = timedelta(days=30)
-SHORTEST = timedelta(milliseconds=1)
-MOST_LABELS = 50
-MOST_RULES = 100
-MOST_FAILURES = 1_000_000
+from evenbeat.core.limits import (
+    HIGHEST_PRIORITY,
+    LONGEST_DEDUPE_KEY,
+    LONGEST_DURATION,
+    LONGEST_ERROR_NAME,
+    LONGEST_JOB_NAME,
+    LONGEST_LABEL_VALUE,
+    LONGEST_TIMEOUT,
+    LONGEST_WORD,
+    MAX_BEATS,
+    MOST_ATTEMPTS,
+    MOST_FAILURES_BEFORE_PAUSE,
+    MOST_LABELS,
+    MOST_NODE_LABELS,
+    MOST_RETRY_RULES,
+    SHORTEST_TIMEOUT,
+)
+from evenbeat.core.time.durations import describe_duration
 
 
 def check_definition(definition: Definition) -> None:
     """Raise InvalidInput, naming the field, for what could not be stored or would never work."""
     check_word(definition.kind, "kind", LONGEST_WORD)
     if definition.name is not None:
-        check_word(definition.name, "name", LONGEST_NAME)
+        check_word(definition.name, "name", LONGEST_JOB_NAME)
     check_whole(definition.priority, "priority", 0, HIGHEST_PRIORITY)
     check_json(definition.payload, "payload")
     if definition.labels:
@@ -43,26 +48,32 @@ def check_policy(policy: Policy) -> None:
     if policy.start_deadline is not None:
         check_span(policy.start_deadline, "start_deadline", LONGEST_DURATION)
     if policy.pause_after_failures is not None:
-        check_whole(policy.pause_after_failures, "pause_after_failures", 1, MOST_FAILURES)
-    if len(policy.retry_rules) > MOST_RULES:
-        raise InvalidInput("retry_rules", f"must be at most {MOST_RULES}")
+        check_whole(
+            policy.pause_after_failures, "pause_after_failures", 1, MOST_FAILURES_BEFORE_PAUSE
+        )
+    if len(policy.retry_rules) > MOST_RETRY_RULES:
+        raise InvalidInput("retry_rules", f"must be at most {MOST_RETRY_RULES}")
     for place, rule in enumerate(policy.retry_rules):
-        check_word(rule.error, f"retry_rules[{place}].error", LONGEST_NAME)
+        check_word(rule.error, f"retry_rules[{place}].error", LONGEST_ERROR_NAME)
 
 
 def check_dedupe_key(key: Any) -> None:
-    check_word(key, "dedupe_key", LONGEST_KEY)
+    check_word(key, "dedupe_key", LONGEST_DEDUPE_KEY)
 
 
 def check_labels(labels: dict[str, str]) -> None:
     if len(labels) > MOST_LABELS:
         raise InvalidInput("labels", f"must be at most {MOST_LABELS} names with their values")
-    check_json(labels, "labels")
+    for name, value in labels.items():
+        check_word(name, "labels", LONGEST_WORD)
+        # A label without a value is a tag.
+        if value != "":
+            check_word(value, f"labels.{name}", LONGEST_LABEL_VALUE)
 
 
 def check_runs_on(labels: tuple[str, ...]) -> None:
-    if len(labels) > MOST_LABELS:
-        raise InvalidInput("runs_on", f"must be at most {MOST_LABELS} labels")
+    if len(labels) > MOST_NODE_LABELS:
+        raise InvalidInput("runs_on", f"must be at most {MOST_NODE_LABELS} labels")
     for place, label in enumerate(labels):
         check_word(label, f"runs_on[{place}]", LONGEST_WORD)
 
@@ -85,7 +96,7 @@ def check_whole(number: Any, field: str, least: int, most: int) -> None:
 
 
 def check_span(span: Any, field: str, longest: timedelta) -> None:
-    if not isinstance(span, timedelta) or not SHORTEST <= span <= longest:
+    if not isinstance(span, timedelta) or not SHORTEST_TIMEOUT <= span <= longest:
         raise InvalidInput(field, f"must be from 1 millisecond to {describe_duration(longest)}")
 
 

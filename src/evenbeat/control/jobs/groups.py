@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenbeat.core.jobs.groups import Group
+from evenbeat.core.limits import LARGEST_PAGE
 from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.observe import log
 from evenbeat.store.database import clock
@@ -12,7 +13,7 @@ from evenbeat.store.jobs import groups
 from evenbeat.store.jobs.groups import GroupMember, GroupUsage, StoredGroup
 from evenbeat.store.ops import audit
 
-MOST_HOLDERS = 250
+MOST_HOLDERS = LARGEST_PAGE
 
 
 @dataclass(frozen=True, slots=True)

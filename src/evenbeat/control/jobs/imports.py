@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
-from evenbeat.control.jobs import actions
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, JobActionRequest
+from evenbeat.control.bulk_action import write_bulk_action
+from evenbeat.control.jobs.actions import JobAction
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.imports import ImportCandidate, ImportStatus
 from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.limits import MOST_ACTED_ON_AT_ONCE
 from evenbeat.core.ops.audit import Actor
 from evenbeat.store.database.pool import Database, Session, transaction_on
 
@@ -97,10 +97,6 @@ async def rest_imported_jobs(
     session: Session, action: Action, uids: Sequence[UUID], by: Actor
 ) -> None:
     """In the transaction that makes them: else a node might run one in between."""
-    errand = JobActionRequest(action, partial(actions.decide_action, action), by)
-    for start in range(0, len(uids), MOST_AT_ONCE):
-        chosen = Filter(uids=frozenset(uids[start : start + MOST_AT_ONCE]))
-        decided, refused = await actions.lock_and_decide(session, errand, chosen)
-        if refused:
-            raise actions.refusal_error(errand, refused, len(decided))
-        await actions.write_changes(session, errand, decided)
+    for start in range(0, len(uids), MOST_ACTED_ON_AT_ONCE):
+        chosen = Filter(uids=frozenset(uids[start : start + MOST_ACTED_ON_AT_ONCE]))
+        await write_bulk_action(session, JobAction(action, chosen, by))

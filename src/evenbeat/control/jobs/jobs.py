@@ -182,21 +182,28 @@ class Jobs:
         definition: Definition,
         *,
         version: int | None = None,
+        switch: Action | None = None,
         by: Actor = PYTHON,
         dry_run: bool = False,
     ) -> Job:
         """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
 
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
-        `dry_run` checks everything and gives the job as it would be.
+        `switch` is `Action.ENABLE` or `Action.DISABLE`, done in the transaction of the edit: if the
+        job refuses one, neither is done. `dry_run` does all of it, rolls back, and returns the job
+        as it would be.
         """
+        if switch not in (None, Action.ENABLE, Action.DISABLE):
+            raise InvalidInput("switch", "must be enable or disable")
         to = await self._admission.check(definition)
         if dry_run:
-            job = await actions.try_edit(self._database, uid, to, by=by, version=version)
+            job = await actions.try_edit(
+                self._database, uid, to, by=by, version=version, switch=switch
+            )
             return replace(
                 job, warnings=(*job.warnings, *await unserved_warnings(self._database, [to]))
             )
-        return await self._edit(uid, to, by=by, version=version)
+        return await self._edit(uid, to, by=by, version=version, switch=switch)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
         """Remove it, and stop its run; its name is free at once, and its history stays."""
@@ -226,24 +233,34 @@ class Jobs:
         dry_run: bool = False,
         skip_refused: bool = False,
     ) -> ActionResult:
-        """Do it to every job that is meant, up to 10,000, in one transaction: to all or to none.
+        """Do it to every job that matches, up to 10,000, in one transaction: to all or to none.
 
         `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
         """
         if action is Action.EDIT:
             raise InvalidInput("action", "edit takes one job and its definition")
-        tally = await actions.act(
+        result = await actions.act(
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
         if not dry_run and action in actions.MAP_CHANGING_ACTIONS:
-            await self._placing.of(tally.changed)
-        return tally
+            await self._placing.of(result.changed)
+        return result
 
-    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
+    async def _edit(
+        self,
+        uid: UUID,
+        to: Definition,
+        *,
+        by: Actor,
+        version: int | None,
+        switch: Action | None = None,
+    ) -> Job:
         waits = await unserved_warnings(self._database, [to])
-        told = await actions.edit(self._database, uid, to, by=by, version=version)
+        warnings = await actions.edit(
+            self._database, uid, to, by=by, version=version, switch=switch
+        )
         await self._placing.of([uid])
-        return replace(await self.get(uid), warnings=(*told, *waits))
+        return replace(await self.get(uid), warnings=(*warnings, *waits))
 
     async def _warnings(self, definition: Definition) -> tuple[str, ...]:
         """What it says of its group that does not hold there, and whether it waits for a node."""

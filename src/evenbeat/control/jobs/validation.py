@@ -15,6 +15,7 @@ from evenbeat.core.jobs import planning
 from evenbeat.core.jobs.groups import Group, resolve_group_key
 from evenbeat.core.jobs.model import Definition, Job, Pulse
 from evenbeat.core.jobs.planning import JobPlan
+from evenbeat.core.limits import LARGEST_PAYLOAD, MOST_ADDED_AT_ONCE
 from evenbeat.core.ops.audit import Actor
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
@@ -23,12 +24,9 @@ from evenbeat.store.jobs.job_inserts import Inserted, NewJob
 from evenbeat.store.jobs.new_uids import new_job_uids
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 
-MOST_AT_ONCE = 100_000
 MOST_ERRORS = 100
 # After so many, others in this process have their turn.
 BREATH = 1000
-# What the API takes as a whole body.
-LARGEST_PAYLOAD = 1_000_000
 
 NewJobEntry = Definition | tuple[Definition, str | None]
 
@@ -177,8 +175,8 @@ def inserted_job(newborn: NewJob, born: Inserted) -> Job:
 
 def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
     for place, entry in enumerate(entries):
-        if place == MOST_AT_ONCE:
-            raise InvalidInput("jobs", f"must be at most {MOST_AT_ONCE:,} at once")
+        if place == MOST_ADDED_AT_ONCE:
+            raise InvalidInput("jobs", f"must be at most {MOST_ADDED_AT_ONCE:,} at once")
         pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
         if len(pair) != 2 or not isinstance(pair[0], Definition):
             what = "must be a definition, or a pair of one and its dedupe key"

@@ -1,4 +1,4 @@
-"""The audit as people read it: who did what, newest first."""
+"""The audit: who did what, newest first."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -31,7 +31,7 @@ class Audit:
         older_than: int | None = None,
         limit: int = 50,
     ) -> AuditPage:
-        """Of one job, deleted or not, or of one actor, or of all."""
+        """Entries about one job, deleted or not, or of one actor, or all of them."""
         job_id = None if job is None else await jobs.find_job_id(self._database, job)
         entries = await audit.list_audit_entries(
             self._database, job_id=job_id, actor=actor, older_than=older_than, limit=limit + 1

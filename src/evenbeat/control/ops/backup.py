@@ -20,15 +20,15 @@ from evenbeat.store.ops.backup import BackupContents, BackupTable
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-# Half as large again as the best, and three times as quick.
+# Compared with the best level: half as large again, and three times as fast.
 LEVEL = 3
 
-# Told the table, and how many bytes of it have passed since the last time.
+# Called with a table, and how many bytes of it were copied since the last call.
 Progress = Callable[[str, int], None]
 
 
 def ignore_progress(table: str, size: int) -> None:
-    """For whoever does not want to hear of progress."""
+    """For a caller that does not show progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Backup:
 
 
 async def write_backup(url: str, path: Path, on_progress: Progress = ignore_progress) -> Backup:
-    """Back up the whole of Evenbeat, as of one moment. The file appears when it is complete."""
+    """Back up all tables from one snapshot. The file appears when it is complete."""
     refuse_existing(path)
     taken_at = datetime.now(UTC)
     unfinished = path.with_name(f".{path.name}.unfinished")
@@ -74,7 +74,7 @@ async def write_archive(
 
         async def sink(table: str, data: bytes) -> None:
             if table not in opened:
-                # An archive has one member open at a time.
+                # A ZIP archive has one open member at a time.
                 members.close()
                 opened[table] = members.enter_context(
                     archive.open(member_of(table), "w", force_zip64=True)
@@ -90,7 +90,7 @@ async def write_archive(
 
 @contextlib.contextmanager
 def private_file(path: Path) -> Generator[IO[bytes]]:
-    """For nobody but us to read, and on disk when it is closed."""
+    """A new file that only its owner may read; closing it syncs it to disk."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         yield file
@@ -101,7 +101,7 @@ def private_file(path: Path) -> Generator[IO[bytes]]:
 async def restore_backup(
     url: str, path: Path, *, replaces: bool = False, on_progress: Progress = ignore_progress
 ) -> Backup:
-    """Put a backup into a database, all or nothing."""
+    """Copy a backup into a database, all of it or nothing."""
     try:
         with zipfile.ZipFile(path) as archive:
             found = read_manifest(path, archive)
@@ -115,7 +115,7 @@ async def restore_backup(
     except FileNotFoundError:
         raise InvalidInput(str(path), "cannot be read: there is no such file") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        # Its frame, what is packed in it, where that ends, or a member that is missing.
+        # The archive, a compressed member, its end, or a missing member, in this order.
         raise InvalidInput(str(path), f"is not a whole backup: {error}") from None
 
 
@@ -150,7 +150,7 @@ def read_manifest(path: Path, archive: zipfile.ZipFile) -> Backup:
             raise InvalidInput(str(path), message)
         return backup_of(path, found)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        # No JSON, or not of the shape that we have written.
+        # Not JSON, or not the JSON that `manifest_of` writes.
         raise InvalidInput(str(path), f"is not a whole backup: its manifest: {error}") from None
 
 

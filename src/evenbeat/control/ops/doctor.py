@@ -1,4 +1,4 @@
-"""What is wrong with a whole installation, and what to do about each of it; nothing is changed."""
+"""The doctor: what is wrong with an installation, and what to do about it. It changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,20 +17,21 @@ CHECKS = (
     *("schema", "storage", "schedule", "nodes", "kinds", "dead letters", "vacuum"),
     *("transactions", "connections", "clock", "settings", "maintenance", "rules"),
 )
-# Fewer are nobody's concern; beyond it, a table that is mostly dead rows wants vacuum.
+# A table with more dead rows than this, and more dead than live ones, needs vacuum.
 MANY_DEAD = 10_000
 LONG_TRANSACTION = timedelta(minutes=10)
-# Transactions that vacuum must not clear away behind, at a thousand a second: a quarter of an hour.
+# Transactions behind an old snapshot, which keep vacuum from removing rows. At a thousand
+# transactions a second this is a quarter of an hour.
 OLD_SNAPSHOT = 1_000_000
 FULL = 0.8
-# Others need some as well, and PostgreSQL keeps three for itself.
+# Other programs need connections too, and PostgreSQL reserves three for administrators.
 SPARE_CONNECTIONS = 10
 CLOCKS_APART = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, and what to do. What is not wrong is only worth knowing."""
+    """What a check found, and what to do. Without `is_wrong` it is only a note."""
 
     check: str
     what: str
@@ -41,7 +42,7 @@ class Finding:
 async def diagnose(
     database: Database, settings: Settings, *, with_rules: bool = True
 ) -> list[Finding]:
-    """Everything that is amiss; an empty list is good news. `with_rules`: reads all of history."""
+    """All findings. `with_rules` also runs the verifier, which reads the whole history."""
     status = await migrations.read_schema_status(database)
     if not status.is_current:
         advice = "upgrade Evenbeat" if status.is_newer else "run `evenbeat db migrate`"
@@ -133,16 +134,17 @@ async def check_clocks(database: Database) -> list[Finding]:
     if database.clock != "database":
         return []
     before = datetime.now(UTC)
-    told = await clock.now(database)
-    return list(clocks_apart(before, told, datetime.now(UTC)))
+    database_now = await clock.now(database)
+    return list(compare_clocks(before, database_now, datetime.now(UTC)))
 
 
-def clocks_apart(before: datetime, told: datetime, after: datetime) -> Iterator[Finding]:
-    """Schedules go by the database's clock; tokens and log lines by this machine's.
+def compare_clocks(before: datetime, database_now: datetime, after: datetime) -> Iterator[Finding]:
+    """Schedules use the clock of the database; tokens and log lines use this machine's.
 
-    It was told somewhere between our two instants: what the way took is nobody's fault.
+    The database read its clock between `before` and `after`: the time that the query took is no
+    difference of clocks.
     """
-    apart = max(before - told, told - after)
+    apart = max(before - database_now, database_now - after)
     if apart > CLOCKS_APART:
         what = f"this machine's and the database's are {rounded(apart)} apart"
         yield Finding("clock", what, "synchronise both by NTP: tokens and log lines go by ours")

@@ -1,30 +1,29 @@
-"""Maintenance: one switch that keeps every node from starting anything."""
+"""Maintenance: one switch that keeps all nodes from starting runs."""
 
 from dataclasses import asdict
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.limits import LONGEST_REASON
 from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry, find_differences
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import audit, maintenance
 from evenbeat.store.ops.maintenance import Maintenance
 
-LONGEST_REASON = 500
-
 
 class MaintenanceSwitch:
     """While it is on, nothing is claimed: no beat, no retry, no run by hand.
 
-    Runs in hand go on and their ends are written. Beats that come due wait, and are caught up
-    with once it is off, each by its job's own `catch_up`.
+    Runs that have begun go on, and their ends are written. Beats that come due wait; once the
+    switch is off, each job catches up by its own `catch_up`.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def on(self, reason: str, *, by: Actor = PYTHON) -> Maintenance:
-        """Start nothing from now on. Switched on again, it has another reason."""
+        """Start nothing from now on. A second call replaces the reason."""
         check_text(reason, "reason")
         if not 1 <= len(reason) <= LONGEST_REASON:
             raise InvalidInput("reason", f"must have 1 to {LONGEST_REASON} characters")
@@ -38,7 +37,7 @@ class MaintenanceSwitch:
         return after
 
     async def off(self, *, by: Actor = PYTHON) -> None:
-        """Go on as usual. Off already, it stays off, and nothing is noted."""
+        """Let runs start again. If it is off already, nothing is written to the audit."""
         async with self._database.transaction() as session:
             await maintenance.lock_maintenance(session)
             before = await maintenance.read_maintenance(session)
@@ -49,7 +48,7 @@ class MaintenanceSwitch:
         await clock.wake(self._database)
 
     async def status(self) -> Maintenance | None:
-        """None: everything runs as usual."""
+        """The switch as it is, or None while it is off."""
         return await maintenance.read_maintenance(self._database)
 
 

@@ -1,4 +1,4 @@
-"""Nodes as people see them: who lives, who died lately, and who is to rest."""
+"""Nodes: which live, which died lately, and which are to take no more work."""
 
 from collections.abc import Iterable
 
@@ -21,22 +21,22 @@ class Nodes:
         self._database = database
 
     async def all(self) -> list[StoredNode]:
-        """Those that live, and the last that died."""
+        """The live nodes, and the last twenty that died."""
         return await nodes.list_nodes(self._database, dead=LATELY_DEAD)
 
     async def warnings(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
-        """Which of these jobs would wait for a node that nobody has started."""
+        """Which of these jobs would wait, since no live node runs them."""
         return await unserved_warnings(self._database, definitions)
 
     async def drain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
-        """Let it finish what it runs, and give it nothing more: as before it is taken down."""
-        return await self._switch(node_id, by, is_draining=True)
+        """Let the node finish its runs and claim no more, as before a shutdown."""
+        return await self._set_draining(node_id, by, is_draining=True)
 
     async def undrain(self, node_id: int, *, by: Actor = PYTHON) -> StoredNode:
-        """Give it work again."""
-        return await self._switch(node_id, by, is_draining=False)
+        """Let the node claim jobs again."""
+        return await self._set_draining(node_id, by, is_draining=False)
 
-    async def _switch(self, node_id: int, by: Actor, *, is_draining: bool) -> StoredNode:
+    async def _set_draining(self, node_id: int, by: Actor, *, is_draining: bool) -> StoredNode:
         action = "drain" if is_draining else "undrain"
         async with self._database.transaction() as session:
             if not await nodes.drain_node(session, node_id, is_draining=is_draining):

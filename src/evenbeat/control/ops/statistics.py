@@ -1,4 +1,4 @@
-"""Statistics as people read them: of a job, of a kind or a group, of everything, and by day."""
+"""Statistics of a job, of a kind or a group, of everything, and by day."""
 
 from dataclasses import replace
 from datetime import UTC
@@ -23,7 +23,7 @@ from evenbeat.store.ops import nodes, statistics
 
 
 class StatisticsQueries:
-    """What the jobs and runs of one database come to: of the whole cluster, whoever asks."""
+    """Statistics of one database: of the whole cluster, whichever process asks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,12 +37,12 @@ class StatisticsQueries:
         return replace(counted, dead_letters=total, open_dead_letters=unacknowledged)
 
     async def health_of(self, job_id: int) -> Health:
-        """Whether somebody should look after a job, by its newest runs."""
+        """Whether a job needs attention, by its newest runs."""
         newest = await statistics.list_newest_endings(self._database, job_id, limit=RECENT_RUNS)
         return assess_health(newest)
 
     async def of_all(self, scope: StatisticsScope = EVERY_JOB) -> Overview:
-        """Of everything, or of one kind or group."""
+        """The figures of all jobs, or of one kind or group."""
         total, unacknowledged = await statistics.count_dead_letters(self._database, scope)
         return Overview(
             jobs=await listing.count_by_status(self._database, jobs_of(scope)),
@@ -55,13 +55,13 @@ class StatisticsQueries:
         )
 
     async def trend(self, count: int, scope: StatisticsScope = EVERY_JOB) -> list[DayStatistics]:
-        """What runs came to on each of the last days (UTC), today's last."""
+        """The figures of each of the last `count` days (UTC); today is the last."""
         now = await clock.now(self._database)
         found = await statistics.list_days(self._database, scope, count=count)
         return fill_missing_days(found, now.astimezone(UTC).date(), count)
 
     async def trend_of_job(self, uid: UUID, count: int) -> list[DayStatistics]:
-        """The same of a recurring job: days of one-off jobs are counted by kind and group."""
+        """The same of a recurring job. Jobs that run once are only counted by kind and group."""
         job_id = await jobs.find_job_id(self._database, uid)
         return await self.trend(count, StatisticsScope(job_id=job_id))
 

@@ -1,4 +1,4 @@
-"""Signing: the secret behind our tokens, and tokens made with it."""
+"""Signing: the secret of our tokens, and tokens signed with it."""
 
 import os
 import secrets
@@ -20,15 +20,15 @@ ALGORITHM = "HS256"
 SECRET_FILE = "jwt-secret"  # noqa: S105 - the name of a file
 
 
-def draft(*, name: str, role: Role, lifetime: timedelta, issued_by: str) -> AccessToken:
-    """A token to be, from now on. By this machine's clock, as it will be read by others'."""
+def draft_token(*, name: str, role: Role, lifetime: timedelta, issued_by: str) -> AccessToken:
+    """A token that is valid from now on, by the clock of this machine. Nothing is stored."""
     check_name(name)
     now = datetime.now(UTC)
     return AccessToken(uuid4(), name, role, now, now + lifetime, issued_by)
 
 
-def sign(settings: Settings, token: AccessToken) -> str:
-    """The token as its bearer gets it; it carries whatever our own gate is set to look for."""
+def sign_token(settings: Settings, token: AccessToken) -> str:
+    """The token as its bearer gets it, with the claims that our own checks ask for."""
     claims: dict[str, Any] = {
         "jti": str(token.id),
         "sub": token.name,
@@ -44,18 +44,20 @@ def sign(settings: Settings, token: AccessToken) -> str:
 
 
 def make_token(settings: Settings, *, name: str, role: Role, lifetime: timedelta) -> str:
-    """A token that nobody records: it is in no list, and ends by its lifetime alone."""
-    return sign(settings, draft(name=name, role=role, lifetime=lifetime, issued_by=name))
+    """A signed token that is not recorded: it is in no list, and cannot be revoked."""
+    return sign_token(
+        settings, draft_token(name=name, role=role, lifetime=lifetime, issued_by=name)
+    )
 
 
 def find_signing_secrets(settings: Settings) -> list[str]:
-    """What a token may be signed with: the secret in force first, then the one before it."""
+    """The secrets that a token may be signed with: the one in force, then the previous one."""
     previous = settings.jwt_secret_previous
     return [find_signing_secret(settings), *([previous.get_secret_value()] if previous else [])]
 
 
 def find_signing_secret(settings: Settings) -> str:
-    """The configured secret, or the one of the data directory, made when there is none."""
+    """The configured secret, or the one in the data directory, which is made if it is missing."""
     if settings.jwt_secret is not None:
         return settings.jwt_secret.get_secret_value()
     path = settings.data_dir / SECRET_FILE
@@ -77,7 +79,7 @@ def find_signing_secret(settings: Settings) -> str:
 
 
 def write_once(path: Path, secret: str) -> None:
-    """Two processes may start at once: a link appears whole or not at all, and only once."""
+    """Write the file unless it exists. A hard link is atomic, if two processes start at once."""
     if path.exists():
         return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

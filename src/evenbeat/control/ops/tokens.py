@@ -1,4 +1,4 @@
-"""Tokens as people handle them: make one, list them, revoke one."""
+"""Tokens: issue one, list them, revoke one."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from evenbeat.core.ops.access import AccessToken, Role
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import tokens
 
-# How late a process may hear that another one has revoked a token.
+# How long a process may take to notice that another one has revoked a token, in seconds.
 REVOKED_WITHIN = 3.0
 
 
@@ -40,15 +40,17 @@ class Tokens:
         self._settings = settings
         self._elapsed = elapsed
         self._revoked = frozenset[UUID]()
-        self._heard_at = -math.inf
-        self._hearing = asyncio.Lock()
+        self._refreshed_at = -math.inf
+        self._refreshing = asyncio.Lock()
 
     async def issue(
         self, *, name: str, role: Role, lifetime: timedelta, issued_by: str
     ) -> tuple[AccessToken, str]:
-        """A new token, on record before anybody has it. It is shown this once."""
-        token = token_signing.draft(name=name, role=role, lifetime=lifetime, issued_by=issued_by)
-        signed = token_signing.sign(self._settings, token)
+        """A new token, stored before it is returned. The signed text is shown only this once."""
+        token = token_signing.draft_token(
+            name=name, role=role, lifetime=lifetime, issued_by=issued_by
+        )
+        signed = token_signing.sign_token(self._settings, token)
         await tokens.insert_token(self._database, token)
         return token, signed
 
@@ -62,28 +64,28 @@ class Tokens:
         )
 
     async def revoke(self, token_id: UUID, *, revoked_by: str) -> AccessToken:
-        """No good any more: at once in this process, within seconds in the others."""
+        """Make the token invalid: at once in this process, within seconds in the others."""
         await tokens.revoke_token(self._database, token_id, revoked_by)
-        async with self._hearing:
-            await self._hear()
+        async with self._refreshing:
+            await self._refresh()
         return await self.get(token_id)
 
     async def is_revoked(self, token_id: UUID) -> bool:
-        """Whether a token that is good in itself has been revoked.
+        """Whether a token that is otherwise valid has been revoked.
 
-        Without the database nobody can say, and the error of that is the answer.
+        Raises StoreUnavailable while the database cannot be asked.
         """
         if self._is_out_of_date():
-            async with self._hearing:
-                # Whoever had the lock before us has just asked.
+            async with self._refreshing:
+                # Another caller may have read the list while this one waited for the lock.
                 if self._is_out_of_date():
-                    await self._hear()
+                    await self._refresh()
         return token_id in self._revoked
 
     def _is_out_of_date(self) -> bool:
-        return self._elapsed() - self._heard_at > REVOKED_WITHIN
+        return self._elapsed() - self._refreshed_at > REVOKED_WITHIN
 
-    async def _hear(self) -> None:
+    async def _refresh(self) -> None:
         asked_at = self._elapsed()
         self._revoked = await tokens.find_revoked_ids(self._database)
-        self._heard_at = asked_at
+        self._refreshed_at = asked_at

@@ -1,8 +1,8 @@
-"""The verifier: looks for anything in the database that must never be there.
+"""The verifier: finds anything in the database that must never be there.
 
-Every rule holds at any moment, whatever dies meanwhile. Most are one statement each, in
-store/ops/verify.sql; that no beat is lost and that the map is true is worked out here, from the
-timetables.
+Every rule holds at any moment, whichever process dies. Most rules are one statement each, in
+store/ops/verify.sql. Two need timetables and are checked here: no beat is lost, and the map of the
+load has every job where it beats.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from evenbeat.store.ops.verify import (
 NO_BEAT_IS_LOST = "no_beat_is_lost"
 THE_MAP_IS_TRUE = "the_map_has_every_job_where_it_beats"
 ALL_RULES = (*RULES, NO_BEAT_IS_LOST, THE_MAP_IS_TRUE)
-# More than anyone reads: a rule that is broken this often is not broken by one job.
+# More than a person reads. A rule that is broken this often is not broken by one job.
 MOST_BREACHES = 100
 
 
@@ -44,12 +44,12 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was looked at, by which rules, and what was found."""
+    """How much was checked, and all breaches that were found."""
 
     scope: CheckedCounts
     breaches: tuple[Breach, ...]
 
-    def of(self, rule: str) -> list[Breach]:
+    def breaches_of(self, rule: str) -> list[Breach]:
         return [breach for breach in self.breaches if breach.rule == rule]
 
 
@@ -59,7 +59,7 @@ async def verify(database: Database, *, grace: timedelta = GRACE) -> list[Breach
 
 
 async def build_verify_report(database: Database, *, grace: timedelta = GRACE) -> VerifyReport:
-    """Look at one moment of the database; the dead may have gone unnoticed for `grace`."""
+    """Check one snapshot of the database. A dead node may be unnoticed for `grace`."""
     async with open_snapshot(database, grace) as seen:
         found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
         lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await find_lost_beats(seen)]
@@ -81,43 +81,43 @@ async def find_misplaced_jobs(seen: Snapshot) -> list[str]:
 
 async def find_lost_beats(seen: Snapshot) -> list[str]:
     found: list[str] = []
-    async for account in seen.beat_histories():
-        found.extend(islice(check_beats(account), MOST_BREACHES - len(found)))
+    async for history in seen.beat_histories():
+        found.extend(islice(check_beats(history), MOST_BREACHES - len(found)))
         if len(found) >= MOST_BREACHES:
             break
     return found
 
 
-def check_beats(account: BeatHistory) -> Iterator[str]:
+def check_beats(history: BeatHistory) -> Iterator[str]:
     """Every beat up to the cursor is that of a run or inside exactly one row of missed beats.
 
     The runs of one beat follow each other. The first run of the next beat, or a row of missed
-    beats, begins exactly one beat later. Only the beats of a pause may be told while a retry of
+    beats, begins exactly one beat later. Only the beats of a pause may be recorded while a retry of
     the beat before still waits. A run by hand may take up a schedule that a person had stopped:
     what lies between is not judged.
     """
-    ledger = Ledger(account)
-    for entry in account.entries:
+    ledger = Ledger(history)
+    for entry in history.entries:
         if entry.is_manual:
             ledger.is_resumed = True
         elif entry.beat_at is not None and not ledger.is_tried_again(entry):
             yield from ledger.follow(entry.beat_at, f"run {entry.number}")
             yield from ledger.pass_over(entry)
-    if account.cursor is not None and (account.entries or account.is_unrun):
-        yield from ledger.follow(account.cursor, "the next beat")
+    if history.cursor is not None and (history.entries or history.is_unrun):
+        yield from ledger.follow(history.cursor, "the next beat")
 
 
 class Ledger:
-    """The beats of one job as they are accounted for."""
+    """The beats of one job that have a run or a row of missed beats so far."""
 
-    def __init__(self, account: BeatHistory) -> None:
-        self._job_id = account.job_id
-        self._timetable = endless(account.timetable)
-        self._planned_at = account.planned_at
+    def __init__(self, history: BeatHistory) -> None:
+        self._job_id = history.job_id
+        self._timetable = endless(history.timetable)
+        self._planned_at = history.planned_at
         # What came before the oldest run that is kept cannot be asked for.
-        first = account.run_number + 1
-        oldest = account.entries[0].number if account.entries else None
-        self._is_whole = account.is_unrun or oldest == first
+        first = history.run_number + 1
+        oldest = history.entries[0].number if history.entries else None
+        self._is_whole = history.is_unrun or oldest == first
         self.last_at: datetime | None = None
         self.tried_at: datetime | None = None
         self.is_resumed = False
@@ -131,38 +131,38 @@ class Ledger:
         return is_same
 
     def follow(self, beat_at: datetime, what: str) -> Iterator[str]:
-        """`what` accounts for this beat, so that it has to be the next one."""
+        """`what` is for this beat, which must be the next one."""
         expected_at = self._expected()
         if expected_at is not None and beat_at > expected_at and not self.is_resumed:
-            yield self._say(f"{what} is for {beat_at}, and the beat of {expected_at} is lost")
+            yield self._describe(f"{what} is for {beat_at}, and the beat of {expected_at} is lost")
         elif self.last_at is not None and beat_at <= self.last_at:
-            yield self._say(f"{what} is for {beat_at}, which has been accounted for")
+            yield self._describe(f"{what} is for {beat_at}, which has been accounted for")
         elif self._timetable.next_after(beat_at - RESOLUTION) != beat_at:
-            yield self._say(f"{what} is for {beat_at}, which is no beat")
+            yield self._describe(f"{what} is for {beat_at}, which is no beat")
         self.last_at, self.is_resumed = beat_at, False
 
     def pass_over(self, entry: BeatRecord) -> Iterator[str]:
-        """A row of missed beats accounts for all of them, both ends included."""
+        """A row of missed beats covers all of them, the first and the last included."""
         first_at, until_at = entry.beat_at, entry.until_at
         if first_at is None or until_at is None:
             return
         if until_at < first_at or self._timetable.next_after(until_at - RESOLUTION) != until_at:
-            yield self._say(f"run {entry.number} misses beats until {until_at}, which is none")
+            yield self._describe(f"run {entry.number} misses beats until {until_at}, which is none")
         count = self._timetable.count_between(first_at - RESOLUTION, until_at)
         if count not in (None, entry.count):
-            yield self._say(f"run {entry.number} misses {count} beats and says {entry.count}")
+            yield self._describe(f"run {entry.number} misses {count} beats and says {entry.count}")
         self.last_at = max(first_at, until_at)
 
     def _expected(self) -> datetime | None:
-        """The newest beat that may come next without a loss; None where nobody can say."""
+        """The newest beat that may come next without a loss; None where that is not known."""
         if self.last_at is not None:
             return self._timetable.next_after(self.last_at)
         return self._timetable.next_after(self._planned_at) if self._is_whole else None
 
-    def _say(self, what: str) -> str:
+    def _describe(self, what: str) -> str:
         return f"job {self._job_id}: {what}"
 
 
 def endless(timetable: Timetable) -> Timetable:
-    """The same beats without `max_runs`: beats that are passed over are not runs."""
+    """The same beats without `max_runs`: missed beats do not count as runs."""
     return replace(timetable, bounds=replace(timetable.bounds, max_runs=None))

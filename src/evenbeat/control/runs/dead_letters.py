@@ -1,7 +1,6 @@
-"""Dead letters as people handle them: looked through, acknowledged, requeued, discarded.
+"""Dead letters as people handle them: list, acknowledge, requeue, discard.
 
-As with jobs, one is many of one: the letters are locked in the order of their ids, what becomes of
-each is decided, and all of it is written with its audit in one transaction, or nothing is.
+control/bulk_action has the steps that actions on letters share with those on jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, MOST_NAMED
+from evenbeat.control.bulk_action import (
+    BulkAction,
+    BulkDecision,
+    BulkResult,
+    Refusal,
+    run_bulk_action,
+)
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.control.runs.requeue import (
     LetterToRequeue,
@@ -18,7 +23,7 @@ from evenbeat.control.runs.requeue import (
     plan_requeue,
     requeue_letters,
 )
-from evenbeat.core.errors import Conflict, InvalidInput, NotFound
+from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import Run
 from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry
@@ -34,16 +39,19 @@ from evenbeat.core.runs.dead_letters import (
 )
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.ops import audit
 from evenbeat.store.runs import dead_letters
+from evenbeat.store.runs.dead_letters import FoundLetter
 
 ORIGINAL_PAYLOAD: Final = object()
 """Requeue with the payload of the letter."""
 
+LetterActionResult = BulkResult[LetterAction, int]
+LetterDecision = BulkDecision[DeadLetter, int]
+
 
 @dataclass(frozen=True, slots=True)
 class LetterPage:
-    """Some letters, those that nobody has acknowledged first, and how many match."""
+    """Some letters, open ones first, and how many match."""
 
     letters: list[DeadLetter]
     total: int
@@ -57,45 +65,101 @@ class LetterGroupPage:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedLetter:
-    """A letter that does not allow the action now, and why."""
+class LetterActionRequest(BulkAction[LetterAction, FoundLetter, DeadLetter, int]):
+    """One action on all letters that a filter matches."""
 
-    id: int
-    error: Conflict
+    noun = "dead letters"
 
+    def __init__(
+        self,
+        action: LetterAction,
+        chosen: LetterFilter,
+        remark: Remark,
+        *,
+        jobs: Jobs,
+        by: Actor,
+        payload: Any = ORIGINAL_PAYLOAD,
+    ) -> None:
+        super().__init__(action, by)
+        self._chosen = chosen
+        self._remark = remark
+        self._jobs = jobs
+        self._payload = payload
+        self._plan: RequeuePlan | None = None
+        self._requeued: RequeueResult | None = None
 
-@dataclass(frozen=True, slots=True)
-class LetterActionResult:
-    """What an action did, or with `is_dry_run` would have done."""
+    async def find(self, session: Session, *, limit: int, locked: bool) -> Sequence[FoundLetter]:
+        return await dead_letters.select_letters(session, self._chosen, limit=limit, locked=locked)
 
-    action: LetterAction
-    changed: tuple[int, ...]
-    refused: tuple[RefusedLetter, ...]
-    is_dry_run: bool = False
+    async def decide(
+        self, session: Session, found: Sequence[FoundLetter], *, locked: bool
+    ) -> LetterDecision:
+        errors: dict[int, Conflict] = {}
+        for letter, _ in found:
+            try:
+                letter.check(self.action)
+            except Conflict as error:
+                errors[letter.id] = error
+        if self.action is LetterAction.REQUEUE:
+            wanted = [self.letter_to_requeue(*each) for each in found if each[0].id not in errors]
+            self._plan = await plan_requeue(session, wanted, locked=locked)
+            errors |= self._plan.refused
+        ready = [letter for letter, _ in found if letter.id not in errors]
+        refused = [Refusal(each, str(run_uid(each)), error) for each, error in errors.items()]
+        return BulkDecision(ready, tuple(refused))
 
+    def letter_to_requeue(self, letter: DeadLetter, terms: Mapping[str, Any]) -> LetterToRequeue:
+        is_original = self._payload is ORIGINAL_PAYLOAD
+        return LetterToRequeue(letter, terms, letter.payload if is_original else self._payload)
 
-@dataclass(frozen=True, slots=True)
-class LetterActionRequest:
-    """What somebody wants done to letters."""
+    async def write(self, session: Session, ready: Sequence[DeadLetter]) -> None:
+        ids = [letter.id for letter in ready]
+        if self.action is LetterAction.ACKNOWLEDGE:
+            await dead_letters.acknowledge_letters(session, ids, self._remark, by=self.by)
+            return
+        if self._plan is not None:
+            self._requeued = await requeue_letters(session, self._jobs, self._plan, by=self.by)
+        await dead_letters.end_letters(
+            session,
+            ids,
+            STATE_AFTER[self.action],
+            self._remark,
+            by=self.by,
+            requeued_as=[self._requeued.jobs[each] for each in ids] if self._requeued else (),
+        )
 
-    action: LetterAction
-    remark: Remark
-    by: Actor
-    payload: Any = ORIGINAL_PAYLOAD
+    def id_of(self, decided: DeadLetter) -> int:
+        return decided.id
 
-    def of(self, letter: DeadLetter, terms: Mapping[str, Any]) -> LetterToRequeue:
-        is_as_it_was = self.payload is ORIGINAL_PAYLOAD
-        return LetterToRequeue(letter, terms, letter.payload if is_as_it_was else self.payload)
+    def audit_entry(self, decided: DeadLetter) -> NewAuditEntry:
+        job: UUID | None = self._requeued.jobs.get(decided.id) if self._requeued else None
+        remarks = {
+            "note": self._remark.note,
+            "owner": self._remark.owner,
+            "requeued_as": None if job is None else str(job),
+        }
+        after: dict[str, Any] = {
+            "dead_letter": str(run_uid(decided.id)),
+            "state": STATE_AFTER[self.action],
+        }
+        after |= {name: value for name, value in remarks.items() if value is not None}
+        if self._payload is not ORIGINAL_PAYLOAD:
+            after["is_edited"] = True
+        return NewAuditEntry(
+            self.action,
+            {"state": decided.state},
+            after,
+            decided.job_id,
+            decided.job_uid,
+            decided.job_name,
+        )
 
+    def log_entry(self, decided: DeadLetter) -> tuple[str, dict[str, Any]]:
+        return log.LETTER_CHANGED, {"letter_id": str(run_uid(decided.id))}
 
-@dataclass(frozen=True, slots=True)
-class LetterSelection:
-    """Letters that allow an action, those that refuse and why, and how to requeue the former."""
-
-    ready: Sequence[DeadLetter]
-    refused: Mapping[int, Conflict]
-    plan: RequeuePlan | None
+    async def after_commit(self, database: Database, ready: Sequence[DeadLetter]) -> None:
+        if self._requeued is not None:
+            await self._requeued.finish(database)
 
 
 class DeadLetters:
@@ -126,14 +190,14 @@ class DeadLetters:
         return await dead_letters.find_letter(self._database, letter_id)
 
     async def runs(self, letter: DeadLetter) -> list[Run]:
-        """The tries at its beat, the last first, as long as runs are kept."""
+        """The attempts at its beat, the last first, as long as runs are kept."""
         return await dead_letters.list_letter_runs(self._database, letter)
 
     async def acknowledge(
         self, letter_id: int, remark: Remark = NO_REMARK, *, by: Actor = PYTHON
     ) -> DeadLetter:
-        """Somebody has seen it: once, the second is told who was first."""
-        return await self._do(letter_id, LetterActionRequest(LetterAction.ACKNOWLEDGE, remark, by))
+        """Say that you have seen it. A second caller is refused, and told who was first."""
+        return await self._act_on_one(LetterAction.ACKNOWLEDGE, letter_id, remark, by)
 
     async def requeue(
         self,
@@ -145,17 +209,15 @@ class DeadLetters:
     ) -> DeadLetter:
         """Run it again, now, as it was or with another payload; `requeued_as` says which job does.
 
-        Its own job does where it still says the same; else a new one, that runs once.
+        Its own job does, if that job still has this payload; else a new job that runs once.
         """
-        return await self._do(
-            letter_id, LetterActionRequest(LetterAction.REQUEUE, remark, by, payload)
-        )
+        return await self._act_on_one(LetterAction.REQUEUE, letter_id, remark, by, payload)
 
     async def discard(
         self, letter_id: int, remark: Remark = NO_REMARK, *, by: Actor = PYTHON
     ) -> DeadLetter:
-        """Nothing more will be done about it."""
-        return await self._do(letter_id, LetterActionRequest(LetterAction.DISCARD, remark, by))
+        """Do nothing more about it, for good."""
+        return await self._act_on_one(LetterAction.DISCARD, letter_id, remark, by)
 
     async def act(
         self,
@@ -167,139 +229,27 @@ class DeadLetters:
         dry_run: bool = False,
         skip_refused: bool = False,
     ) -> LetterActionResult:
-        """Do it to every letter that is meant, up to 10,000: to all of them or to none.
+        """Do it to every letter that matches, up to 10,000: to all of them or to none.
 
         `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
         """
-        wish = LetterActionRequest(action, remark, by)
-        if not dry_run:
-            return await self._perform(wish, chosen, skip_refused=skip_refused)
-        found = await select_letters(self._database, wish, chosen, locked=False)
-        return letter_action_result(wish, found, is_dry_run=True)
+        request = LetterActionRequest(action, chosen, remark, jobs=self._jobs, by=by)
+        return await run_bulk_action(
+            self._database, request, dry_run=dry_run, skip_refused=skip_refused
+        )
 
-    async def _do(self, letter_id: int, wish: LetterActionRequest) -> DeadLetter:
-        done = await self._perform(wish, LetterFilter.one(letter_id), skip_refused=False)
-        if not done.changed:
+    async def _act_on_one(
+        self,
+        action: LetterAction,
+        letter_id: int,
+        remark: Remark,
+        by: Actor,
+        payload: Any = ORIGINAL_PAYLOAD,
+    ) -> DeadLetter:
+        chosen = LetterFilter.one(letter_id)
+        request = LetterActionRequest(
+            action, chosen, remark, jobs=self._jobs, by=by, payload=payload
+        )
+        if not (await run_bulk_action(self._database, request)).changed:
             raise NotFound(f"no dead letter {run_uid(letter_id)}")
         return await self.get(letter_id)
-
-    async def _perform(
-        self, wish: LetterActionRequest, chosen: LetterFilter, *, skip_refused: bool
-    ) -> LetterActionResult:
-        rerun: RequeueResult | None = None
-        async with self._database.transaction() as session:
-            found = await select_letters(session, wish, chosen, locked=True)
-            if found.refused and not skip_refused:
-                raise letter_refusal_error(wish, found)
-            if found.plan is not None:
-                rerun = await requeue_letters(session, self._jobs, found.plan, by=wish.by)
-            await write_letter_changes(session, wish, found.ready, rerun)
-        if rerun is not None:
-            await rerun.finish(self._database)
-        for letter in found.ready:
-            log.get_logger().info(
-                log.LETTER_CHANGED,
-                letter_id=str(run_uid(letter.id)),
-                action=wish.action,
-                actor=wish.by.name,
-            )
-        return letter_action_result(wish, found)
-
-
-async def select_letters(
-    session: Session, wish: LetterActionRequest, chosen: LetterFilter, *, locked: bool
-) -> LetterSelection:
-    """Whom the filter means: those that allow it, and those that refuse."""
-    found = await dead_letters.select_letters(
-        session, chosen, limit=MOST_AT_ONCE + 1, locked=locked
-    )
-    if len(found) > MOST_AT_ONCE:
-        raise InvalidInput("filter", f"finds more than {MOST_AT_ONCE} letters: narrow it down")
-    refused: dict[int, Conflict] = {}
-    for letter, _ in found:
-        try:
-            letter.check(wish.action)
-        except Conflict as error:
-            refused[letter.id] = error
-    planned: RequeuePlan | None = None
-    if wish.action is LetterAction.REQUEUE:
-        wanted = [wish.of(*each) for each in found if each[0].id not in refused]
-        planned = await plan_requeue(session, wanted, locked=locked)
-        refused |= planned.refused
-    ready = [letter for letter, _ in found if letter.id not in refused]
-    return LetterSelection(ready, refused, planned)
-
-
-async def write_letter_changes(
-    session: Session,
-    wish: LetterActionRequest,
-    ready: Sequence[DeadLetter],
-    rerun: RequeueResult | None,
-) -> None:
-    """What becomes of the letters, and the audit of it."""
-    if not ready:
-        return
-    ids = [letter.id for letter in ready]
-    jobs: Mapping[int, UUID] = rerun.jobs if rerun else {}
-    if wish.action is LetterAction.ACKNOWLEDGE:
-        await dead_letters.acknowledge_letters(session, ids, wish.remark, by=wish.by)
-    else:
-        await dead_letters.end_letters(
-            session,
-            ids,
-            STATE_AFTER[wish.action],
-            wish.remark,
-            by=wish.by,
-            requeued_as=[jobs[each] for each in ids] if jobs else (),
-        )
-    notes = [letter_note(wish, letter, jobs.get(letter.id)) for letter in ready]
-    await audit.write_audit(session, notes, by=wish.by)
-
-
-def letter_note(wish: LetterActionRequest, letter: DeadLetter, job: UUID | None) -> NewAuditEntry:
-    told = {
-        "note": wish.remark.note,
-        "owner": wish.remark.owner,
-        "requeued_as": None if job is None else str(job),
-    }
-    after: dict[str, Any] = {
-        "dead_letter": str(run_uid(letter.id)),
-        "state": STATE_AFTER[wish.action],
-    }
-    after |= {name: value for name, value in told.items() if value is not None}
-    if wish.payload is not ORIGINAL_PAYLOAD:
-        after["is_edited"] = True
-    return NewAuditEntry(
-        wish.action,
-        {"state": letter.state},
-        after,
-        letter.job_id,
-        letter.job_uid,
-        letter.job_name,
-    )
-
-
-def letter_refusal_error(wish: LetterActionRequest, found: LetterSelection) -> Conflict:
-    """Of one letter, what it says itself; of many, which they are."""
-    errors, total = list(found.refused.values()), len(found.refused) + len(found.ready)
-    if total == 1:
-        return errors[0]
-    named = "; ".join(
-        f"{run_uid(each)}: {error}" for each, error in list(found.refused.items())[:MOST_NAMED]
-    )
-    more = f"; and {len(errors) - MOST_NAMED} more" if len(errors) > MOST_NAMED else ""
-    return Conflict(
-        f"cannot {wish.action} {len(errors)} of {total} dead letters, so none was changed:"
-        f" {named}{more}"
-    )
-
-
-def letter_action_result(
-    wish: LetterActionRequest, found: LetterSelection, *, is_dry_run: bool = False
-) -> LetterActionResult:
-    return LetterActionResult(
-        wish.action,
-        tuple(letter.id for letter in found.ready),
-        tuple(RefusedLetter(*each) for each in found.refused.items()),
-        is_dry_run,
-    )

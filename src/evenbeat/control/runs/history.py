@@ -1,4 +1,4 @@
-"""History as people read it: the runs of a job."""
+"""The history of runs: of one job, of all jobs, and as an export."""
 
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
@@ -43,8 +43,11 @@ class History:
         with_skipped: bool = True,
         with_returned: bool = True,
     ) -> RunPage:
-        """Of a deleted job too: its history stays. Beats that were not run are rows of it, and so
-        are runs that were handed back or snoozed: `with_returned`."""
+        """The runs of a job, which may be deleted: its history stays.
+
+        `with_skipped` includes beats that were not run, `with_returned` runs that were handed back
+        or snoozed.
+        """
         job_id = await jobs.find_job_id(self._database, uid)
         kept = {"with_skipped": with_skipped, "with_returned": with_returned}
         found = await runs.list_runs(
@@ -54,11 +57,11 @@ class History:
         return RunPage(found, total)
 
     def export(self, chosen: RunFilter = EVERY_RUN) -> AsyncIterator[ExportedRun]:
-        """Every run that is meant, the oldest first, as of one moment; as many as there are."""
+        """Every run that matches, the oldest first, all from one snapshot of the database."""
         return runs.export_runs(self._database.url, self._database.clock, chosen)
 
     async def get(self, run_id: int) -> Run:
-        """One run, ended or in hand."""
+        """One run, ended or still running."""
         return await runs.find_run(self._database, run_id)
 
     async def newest(
@@ -69,7 +72,7 @@ class History:
         older_than: int | None = None,
         limit: int = 50,
     ) -> RecentRunPage:
-        """Of all jobs, or of one, deleted or not."""
+        """The newest runs of all jobs, or of one job, deleted or not."""
         job_id = None if job is None else await jobs.find_job_id(self._database, job)
         found = await runs.list_newest_runs(
             self._database, job_id=job_id, states=states, older_than=older_than, limit=limit + 1
@@ -78,5 +81,5 @@ class History:
         return RecentRunPage(shown, shown[-1].run.id if len(found) > limit else None)
 
     async def lines(self, run_id: int, *, after: int = 0, limit: int = 1000) -> list[StoredLogLine]:
-        """What a run said, in its order; `after` is the last line that is known already."""
+        """The log lines of a run, in order; `after` is the last line that the caller has."""
         return await runs.list_log_lines(self._database, run_id, after=after, limit=limit)

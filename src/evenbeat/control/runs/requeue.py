@@ -1,18 +1,17 @@
 """Requeueing: dead letters run again, by their own jobs or by new ones that run once.
 
-A job runs its letter again if it lives and still has the payload of the letter. One that was
-deleted or cancelled is not brought back by that, and one that was changed is another: then a new
+A job runs its letter again if it is there and still has the payload of the letter. Requeueing does
+not bring back a job that was deleted or cancelled, nor run one that was changed since: then a new
 job is made of what the letter holds.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from evenbeat.control.jobs import actions
-from evenbeat.control.jobs.actions import Decided, JobActionRequest
+from evenbeat.control.bulk_action import finish_bulk_action, write_bulk_action
+from evenbeat.control.jobs.actions import JobAction, JobDecision
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs import actions as acts
@@ -28,13 +27,13 @@ from evenbeat.store.jobs import jobs as store_jobs
 from evenbeat.store.jobs.jobs import StoredJob
 from evenbeat.store.runs.dead_letters import requeue_definition
 
-# What is over is retried, since that counts its attempts anew; the rest is run beside its schedule.
-OVER = (State.FAILED, State.COMPLETED)
+# A finished job is retried, which counts its attempts anew; any other is run beside its schedule.
+FINISHED = (State.FAILED, State.COMPLETED)
 
 
 @dataclass(frozen=True, slots=True)
 class LetterToRequeue:
-    """A letter, what else its job said, and the payload it is to run with."""
+    """A letter, the rest of the definition that its job had, and the payload to run it with."""
 
     letter: DeadLetter
     terms: Mapping[str, Any]
@@ -43,48 +42,48 @@ class LetterToRequeue:
 
 @dataclass(frozen=True, slots=True)
 class RequeuePlan:
-    """Which jobs do what, which letters need a job of their own, and which cannot run now."""
+    """By letter: the jobs that run it again and how, new jobs that are needed, and refusals."""
 
-    own: Mapping[Action, Mapping[int, UUID]]
-    others: Sequence[LetterToRequeue]
+    own_jobs: Mapping[Action, Mapping[int, UUID]]
+    new_jobs: Sequence[LetterToRequeue]
     refused: Mapping[int, Conflict]
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueResult:
-    """By which job each letter runs again, and what is left to do after the commit."""
+    """By letter, the job that runs it again; and the actions to finish after the commit."""
 
     jobs: Mapping[int, UUID]
-    done: tuple[tuple[JobActionRequest, Decided], ...]
+    steps: tuple[tuple[JobAction, JobDecision], ...]
 
     async def finish(self, database: Database) -> None:
-        for errand, decided in self.done:
-            await actions.finish_action(database, errand, decided, frozenset())
+        for request, decision in self.steps:
+            await finish_bulk_action(database, request, decision)
 
 
 async def plan_requeue(
     session: Session, wanted: Sequence[LetterToRequeue], *, locked: bool
 ) -> RequeuePlan:
-    """Whose jobs do it; locked, these stay as they are until the end of the transaction."""
+    """Which job runs each letter again; `locked`, these jobs stay as they are until the commit."""
     uids = {each.letter.job_uid for each in wanted if each.letter.job_uid}
     if locked:
         await store_actions.lock_jobs(session, uids)
-    standing = {job.uid: job for job in await store_jobs.find_stored_jobs(session, uids)}
-    own: dict[Action, dict[int, UUID]] = {Action.RETRY: {}, Action.RUN: {}}
-    others: list[LetterToRequeue] = []
+    stored = {job.uid: job for job in await store_jobs.find_stored_jobs(session, uids)}
+    own_jobs: dict[Action, dict[int, UUID]] = {Action.RETRY: {}, Action.RUN: {}}
+    new_jobs: list[LetterToRequeue] = []
     refused: dict[int, Conflict] = {}
     for each in wanted:
-        job = standing.get(each.letter.job_uid) if each.letter.job_uid else None
+        job = stored.get(each.letter.job_uid) if each.letter.job_uid else None
         if job is None or not can_own_job_rerun(job, each):
-            others.append(each)
+            new_jobs.append(each)
             continue
-        action = Action.RETRY if job.pulse.state in OVER else Action.RUN
+        action = Action.RETRY if job.pulse.state in FINISHED else Action.RUN
         try:
             acts.check_action(action, job.pulse)
-            own[action][each.letter.id] = job.uid
+            own_jobs[action][each.letter.id] = job.uid
         except Conflict as error:
             refused[each.letter.id] = error
-    return RequeuePlan(own, others, refused)
+    return RequeuePlan(own_jobs, new_jobs, refused)
 
 
 def can_own_job_rerun(job: StoredJob, wanted: LetterToRequeue) -> bool:
@@ -96,22 +95,19 @@ def can_own_job_rerun(job: StoredJob, wanted: LetterToRequeue) -> bool:
 
 
 async def requeue_letters(
-    session: Session, jobs: Jobs, planned: RequeuePlan, *, by: Actor
+    session: Session, jobs: Jobs, plan: RequeuePlan, *, by: Actor
 ) -> RequeueResult:
-    """In the transaction of the plan. Letters that one job runs again are one run of it."""
-    written = [requeue_definition(each.letter, each.terms, each.payload) for each in planned.others]
-    made = await jobs.add_within(session, written, by=by)
-    by_job = {each.letter.id: uid for each, uid in zip(planned.others, made, strict=True)}
-    done: list[tuple[JobActionRequest, Decided]] = []
-    for action, chosen in planned.own.items():
-        if not chosen:
+    """Carry out the plan, in its transaction. Several letters of one job are one run of it."""
+    definitions = [
+        requeue_definition(each.letter, each.terms, each.payload) for each in plan.new_jobs
+    ]
+    uids = await jobs.add_within(session, definitions, by=by)
+    job_of_letter = {each.letter.id: uid for each, uid in zip(plan.new_jobs, uids, strict=True)}
+    steps: list[tuple[JobAction, JobDecision]] = []
+    for action, own_jobs in plan.own_jobs.items():
+        if not own_jobs:
             continue
-        errand = JobActionRequest(action, partial(actions.decide_action, action), by)
-        chosen_jobs = Filter(uids=frozenset(chosen.values()))
-        decided, refused = await actions.decide_all(session, errand, chosen_jobs)
-        if refused:
-            raise actions.refusal_error(errand, refused, len(decided))
-        await actions.write_changes(session, errand, decided)
-        done.append((errand, decided))
-        by_job |= chosen
-    return RequeueResult(by_job, tuple(done))
+        request = JobAction(action, Filter(uids=frozenset(own_jobs.values())), by)
+        steps.append((request, await write_bulk_action(session, request)))
+        job_of_letter |= own_jobs
+    return RequeueResult(job_of_letter, tuple(steps))

@@ -5,9 +5,10 @@ from datetime import timedelta
 from functools import lru_cache
 
 from evenbeat.core.balance.model import UNKNOWN_COST_S, WEEK_S, JobLoad, instant_of, seconds_of
+from evenbeat.core.limits import MAX_BEATS
 from evenbeat.core.time.schedules.base.instants import RESOLUTION
 from evenbeat.core.time.schedules.every import Every
-from evenbeat.core.time.timetable import MAX_BEATS, Timetable
+from evenbeat.core.time.timetable import Timetable
 
 _SECOND = timedelta(seconds=1)
 

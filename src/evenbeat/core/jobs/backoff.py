@@ -8,10 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, cast
 
 from evenbeat.core.errors import FieldError, InvalidInput
-
-# No wait is longer. It also stands for "no cap" where the cap is left to us.
-LONGEST_BACKOFF = timedelta(days=10)
-MOST_ATTEMPTS = 1000
+from evenbeat.core.limits import LONGEST_BACKOFF, MOST_ATTEMPTS
 
 _ZERO = timedelta(0)
 _MICROSECOND = timedelta(microseconds=1)
@@ -119,7 +116,7 @@ class RetryRule:
         most = self.max_attempts
         if not self.error:
             raise InvalidInput("error", "must name an error type or an error class")
-        if most is not None and not 1 <= most <= MOST_ATTEMPTS:
+        if most is not None and (type(most) is not int or not 1 <= most <= MOST_ATTEMPTS):
             raise InvalidInput("max_attempts", f"must be from 1 to {MOST_ATTEMPTS}")
 
     def to_object(self) -> dict[str, Any]:

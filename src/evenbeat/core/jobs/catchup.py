@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from evenbeat.core.jobs.model import CatchUp, Cause, Claimed, Policy, RunState
-from evenbeat.core.time.timetable import MAX_BEATS, Timetable
+from evenbeat.core.limits import MAX_BEATS
+from evenbeat.core.time.timetable import Timetable
 
 # A claim may wait for a poll (10 s at most), a free place and a busy database. Only a beat that
 # waited longer than all of these counts as one that nobody was there for.

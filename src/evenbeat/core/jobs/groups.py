@@ -7,12 +7,9 @@ from typing import Any, Protocol, cast
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.limits import LARGEST_JOB_LIMIT, LONGEST_GROUP_KEY, MOST_RUNNING
 from evenbeat.core.time.durations import DurationLimits, format_duration, parse_duration
 
-LONGEST_KEY = 200
-MOST_RUNNING = 100_000
-# As the pulse holds it.
-LARGEST_JOB_LIMIT = 32_767
 RATE_PERIOD = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=31))
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
@@ -67,8 +64,8 @@ class Group:
     job_limit: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.key) <= LONGEST_KEY:
-            raise InvalidInput("group.key", f"must have from 1 to {LONGEST_KEY} characters")
+        if not 1 <= len(self.key) <= LONGEST_GROUP_KEY:
+            raise InvalidInput("group.key", f"must have from 1 to {LONGEST_GROUP_KEY} characters")
         check_text(self.key, "group.key")
         for name, largest in (("max_running", MOST_RUNNING), ("job_limit", LARGEST_JOB_LIMIT)):
             limit = getattr(self, name)
@@ -100,8 +97,10 @@ def resolve_group_key(template: str, facts: dict[str, Any]) -> str:
     key = _PLACE.sub(lambda place: _look_up(place[1], facts), template)
     if "{" in key or "}" in key:
         raise InvalidInput("group.key", "has a brace that is not closed, or not opened")
-    if not 1 <= len(key) <= LONGEST_KEY:
-        raise InvalidInput("group.key", f"becomes longer than {LONGEST_KEY} characters, or empty")
+    if not 1 <= len(key) <= LONGEST_GROUP_KEY:
+        raise InvalidInput(
+            "group.key", f"becomes longer than {LONGEST_GROUP_KEY} characters, or empty"
+        )
     return key
 
 

@@ -5,8 +5,8 @@ import math
 from typing import Any, NoReturn, cast
 
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import DEEPEST_JSON
 
-DEEPEST = 64
 # What orjson and JavaScript clients read back exactly ends here.
 LARGEST_INTEGER = 2**63 - 1
 
@@ -39,7 +39,7 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 def check_json(value: Any, field: str) -> None:
     """Raise InvalidInput, naming the place, for what could not be stored or read back."""
-    if not is_plainly_storable(value, DEEPEST):
+    if not is_plainly_storable(value, DEEPEST_JSON):
         check_json_deeply(value, field)
 
 
@@ -69,8 +69,8 @@ def check_json_deeply(value: Any, field: str) -> None:
     waiting: list[tuple[Any, str, int]] = [(value, field, 1)]
     while waiting:
         here, path, depth = waiting.pop()
-        if depth > DEEPEST:
-            raise InvalidInput(field, f"is nested deeper than {DEEPEST} levels")
+        if depth > DEEPEST_JSON:
+            raise InvalidInput(field, f"is nested deeper than {DEEPEST_JSON} levels")
         match here:
             case dict():
                 items = cast("dict[Any, Any]", here)

@@ -8,10 +8,8 @@ from typing import Any, cast
 
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.payload import check_json, check_text
+from evenbeat.core.limits import LONGEST_DESCRIPTION, LONGEST_TEMPLATE_NAME, MOST_PARAMETERS
 
-LONGEST_NAME = 100
-LONGEST_DESCRIPTION = 1000
-MOST_PARAMETERS = 50
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
 BLANK = re.compile(r"\$\{([^{}]*)\}")
 PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,49}", re.ASCII)
@@ -30,7 +28,7 @@ class Template:
     updated_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if len(self.name) > LONGEST_NAME or not NAME.fullmatch(self.name):
+        if len(self.name) > LONGEST_TEMPLATE_NAME or not NAME.fullmatch(self.name):
             raise InvalidInput("name", "must be letters, digits and . _ -, as in crawl-site")
         check_text(self.description or "", "description")
         if len(self.description or "") > LONGEST_DESCRIPTION:

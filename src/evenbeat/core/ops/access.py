@@ -6,10 +6,10 @@ from enum import StrEnum
 from uuid import UUID
 
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import LONGEST_DURATION, LONGEST_TOKEN_NAME
 from evenbeat.core.time.durations import DurationLimits
 
-LONGEST_NAME = 200
-LIFETIME = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=3650))
+LIFETIME = DurationLimits(shortest=timedelta(seconds=1), longest=LONGEST_DURATION)
 
 
 class Role(StrEnum):
@@ -43,9 +43,9 @@ class AccessToken:
 
 def is_valid_name(text: str) -> bool:
     """Fit for logs, tables and people: of bounded length, without control characters."""
-    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and bool(text.strip())
+    return 0 < len(text) <= LONGEST_TOKEN_NAME and text.isprintable() and bool(text.strip())
 
 
 def check_name(text: str, field: str = "name") -> None:
     if not is_valid_name(text):
-        raise InvalidInput(field, f"must have 1 to {LONGEST_NAME} printable characters")
+        raise InvalidInput(field, f"must have 1 to {LONGEST_TOKEN_NAME} printable characters")

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
-
-LONGEST_ACTOR = 200
+from evenbeat.core.limits import LONGEST_ACTOR
 
 
 @dataclass(frozen=True, slots=True)

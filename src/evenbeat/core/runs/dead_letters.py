@@ -11,9 +11,7 @@ from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.ids import run_id
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.jobs.payload import check_text
-
-LONGEST_NOTE = 2_000
-LONGEST_OWNER = 200
+from evenbeat.core.limits import LONGEST_NOTE, LONGEST_OWNER
 
 
 class LetterState(StrEnum):

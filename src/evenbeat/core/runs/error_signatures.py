@@ -2,7 +2,8 @@
 
 import re
 
-LONGEST_SIGNATURE = 200
+from evenbeat.core.limits import LONGEST_SIGNATURE
+
 NOTHING_SAID = "no error was told"
 # More of a message than anyone reads; the rest is mostly somebody's data.
 LONGEST_READ = 2_000

@@ -12,12 +12,8 @@ import orjson
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import ErrorClass
 from evenbeat.core.jobs.payload import check_json
+from evenbeat.core.limits import LARGEST_RESULT, LONGEST_ERROR, MOST_ITEMS
 from evenbeat.core.runs.secrets import Secrets
-
-LONGEST_ERROR = 10_000
-MOST_ITEMS = 2**31 - 1
-# History is read page by page. A larger result belongs elsewhere, with its address as the result.
-LARGEST_RESULT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from evenbeat.core.errors import InvalidInput
-
-LONGEST_DURATION = timedelta(days=3650)
-"""Ten years: nothing that Evenbeat waits for is longer."""
+from evenbeat.core.limits import LONGEST_DURATION
 
 MAX_TEXT = 256
 MAX_DIGITS = 12

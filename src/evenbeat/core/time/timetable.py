@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Self, cast
 
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import MAX_BEATS, MAX_RUNS
 from evenbeat.core.time.durations import (
     DurationLimits,
     describe_duration,
@@ -32,10 +33,6 @@ from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.windowed_beats import find_first_beat_in_window
-
-MAX_RUNS = 1_000_000_000
-MAX_BEATS = 10_000
-"""How many beats may be listed at once."""
 
 SAMPLE = 100
 SLACK_LIMITS = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=1))

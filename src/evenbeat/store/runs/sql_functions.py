@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from evenbeat.core.runs.outcome import LARGEST_RESULT, check_result_size
+from evenbeat.core.limits import LARGEST_RESULT
+from evenbeat.core.runs.outcome import check_result_size
 from evenbeat.core.runs.settle import SettledRun
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.database.statements import load_statements

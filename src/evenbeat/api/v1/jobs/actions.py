@@ -1,4 +1,4 @@
-"""The routes that do something to jobs: to one, or to all that match."""
+"""The routes of actions on jobs: on one, or on all that match."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -34,25 +34,25 @@ async def answer_job(job: Job, app: Evenbeat, response: Response) -> JobOut:
 
 @router.post("/actions", dependencies=OPERATOR)
 async def act_on_many(body: JobActionIn, app: App, caller: Caller) -> JobActionOut:
-    """Do the same to all jobs that match: to all of them, or to none."""
+    """Do one action on all jobs that match: on all of them, or on none."""
     if body.action == Action.RELEASE:
         caller.check(Role.ADMIN)
-    tally = await app.jobs.act(
+    result = await app.jobs.act(
         Action(body.action),
         body.filter.to_core(),
         by=caller.actor,
         dry_run=body.dry_run,
         skip_refused=body.skip_refused,
     )
-    return JobActionOut.from_core(tally)
+    return JobActionOut.from_core(result)
 
 
 class JobActionRoute(NamedTuple):
-    """An action on one job: how it is done, what is said of it, and who may."""
+    """An action on one job: the method that does it, its description, and the role it needs."""
 
-    do: Callable[..., Awaitable[Job]]
-    says: str
-    least: Role = Role.OPERATOR
+    perform: Callable[..., Awaitable[Job]]
+    description: str
+    least_role: Role = Role.OPERATOR
     status: int = 200
 
 
@@ -78,25 +78,27 @@ JOB_ACTIONS = {
     "release": JobActionRoute(
         Jobs.release,
         "Take a run from a node that is stuck. It begins again elsewhere and is not counted.",
-        least=Role.ADMIN,
+        least_role=Role.ADMIN,
     ),
 }
 
 
 def add_route(name: str, action: JobActionRoute) -> None:
-    """They differ in nothing but what is in the table."""
+    """Add the route of one action: all routes differ only in the table above."""
 
     async def act(job_id: UUID, app: App, caller: Caller, response: Response) -> JobOut:
-        return await answer_job(await action.do(app.jobs, job_id, by=caller.actor), app, response)
+        return await answer_job(
+            await action.perform(app.jobs, job_id, by=caller.actor), app, response
+        )
 
     router.add_api_route(
         f"/{{job_id}}/{name}",
         act,
         methods=["POST"],
         name=f"{name}_job",
-        description=action.says,
+        description=action.description,
         status_code=action.status,
-        dependencies=[needs(action.least)],
+        dependencies=[needs(action.least_role)],
     )
 
 
@@ -106,7 +108,7 @@ for name, action in JOB_ACTIONS.items():
 
 @router.get("/{job_id}/explain", dependencies=VIEWER)
 async def explain_job(job_id: UUID, app: App) -> ExplanationOut:
-    """Why it is not running, when it will, or why it is late: in a sentence or two."""
+    """Why the job is not running, when it will, or why it is late, in a sentence or two."""
     return ExplanationOut(explanation=await app.jobs.explain(job_id))
 
 

@@ -1,4 +1,4 @@
-"""The routes of groups: who is in them, and what they allow."""
+"""The routes of groups: which jobs are in them, and what they allow."""
 
 from typing import Annotated
 
@@ -7,6 +7,7 @@ from pydantic import AfterValidator
 
 from evenbeat.api.v1.jobs.wire.group import GroupIn, GroupOut, GroupsOut, MembersOut
 from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.idempotency import IdempotentRoute
@@ -15,17 +16,17 @@ from evenbeat.web.probes import App
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 
 
-def decoded(key: str) -> str:
-    """What was no UTF-8 has been replaced on its way here: that is not the key that was meant."""
+def check_utf8(key: str) -> str:
+    """Refuse a key that was not UTF-8: the server has replaced its bytes, so it is another key."""
     if "\ufffd" in key:
         raise ValueError("is not UTF-8")
     return key
 
 
-# A key may have slashes in it.
-Key = Annotated[Name, AfterValidator(decoded), Path()]
-Limit = Annotated[int, Query(ge=1, le=250)]
-Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+# A key may contain slashes.
+Key = Annotated[Name, AfterValidator(check_utf8), Path()]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST_OFFSET)]
 
 router = APIRouter(prefix="/api/v1/groups", tags=["groups"], route_class=IdempotentRoute)
 
@@ -44,7 +45,7 @@ async def list_groups(
 
 @router.get("/{key:path}", dependencies=VIEWER)
 async def get_group(key: Key, app: App, limit: Limit = 50, offset: Offset = 0) -> MembersOut:
-    """A group, who has a place in it, and a page of those who wait for one."""
+    """A group, the jobs that run in it, and a page of those that wait for a place."""
     members = await app.groups.members(key, limit=limit, offset=offset)
     return MembersOut.from_core(members, limit=limit, offset=offset)
 
@@ -53,7 +54,7 @@ async def get_group(key: Key, app: App, limit: Limit = 50, offset: Offset = 0) -
 async def put_group(
     key: Key, body: GroupIn, app: App, caller: Caller, response: Response
 ) -> GroupOut:
-    """Make a group, or change what it allows; whoever fits in now comes in at once."""
+    """Make a group, or change what it allows; waiting jobs that fit now start at once."""
     group = await app.groups.put(body.to_core(key), by=caller.actor)
     response.status_code = 201 if group.is_new else 200
     return GroupOut.from_core(await app.groups.occupied(key))
@@ -61,13 +62,13 @@ async def put_group(
 
 @router.post("/{key:path}/pause", dependencies=OPERATOR)
 async def pause_group(key: Key, app: App, caller: Caller) -> GroupOut:
-    """Start nothing more in it; what runs finishes."""
+    """Start nothing more in the group; what runs finishes."""
     await app.groups.pause(key, by=caller.actor)
     return GroupOut.from_core(await app.groups.occupied(key))
 
 
 @router.post("/{key:path}/resume", dependencies=OPERATOR)
 async def resume_group(key: Key, app: App, caller: Caller) -> GroupOut:
-    """Let jobs in again."""
+    """Let jobs of the group start again."""
     await app.groups.resume(key, by=caller.actor)
     return GroupOut.from_core(await app.groups.occupied(key))

@@ -1,6 +1,5 @@
 """The routes of /api/v1/jobs: create, list, read, change, delete."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,8 +9,9 @@ from fastapi import APIRouter, Body, Query, Response
 from evenbeat.api.v1.jobs.wire.job_in import BatchIn, JobIn
 from evenbeat.api.v1.jobs.wire.job_out import BatchOut, JobDetailOut, JobOut, MessageOut
 from evenbeat.api.v1.jobs.wire.listing import JobsOut, ListIn
-from evenbeat.api.v1.jobs.wire.patch import changed, changes_of, take_switch
+from evenbeat.api.v1.jobs.wire.patch import apply_changes, find_changes, take_switch
 from evenbeat.app import Evenbeat
+from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
@@ -22,10 +22,10 @@ from evenbeat.web.probes import App
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
 TAKEN: dict[int | str, dict[str, Any]] = {409: {"description": "the name is taken"}}
 EXISTS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "there is such a job already: by its dedupe key, or by its name"}
+    200: {"description": "a job with this dedupe key or name exists already"}
 }
 CHANGED: dict[int | str, dict[str, Any]] = {
-    409: {"description": "changed meanwhile, or the name is taken"},
+    409: {"description": "changed meanwhile, the name is taken, or its state refuses the switch"},
     412: {"description": "not the version that If-Match names"},
 }
 
@@ -33,14 +33,14 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=IdempotentR
 
 
 async def answer_created(job: Job, app: Evenbeat, response: Response) -> JobOut:
-    """What was made, or was there already."""
+    """The job, with 201 if this request made it, else 200."""
     response.status_code = 201 if job.is_new else 200
     response.headers["Location"] = f"/api/v1/jobs/{job.uid}"
     return set_etag(response, job.version, JobOut.from_core(job, await app.now()))
 
 
 async def answer_detail(job: Job, app: Evenbeat, now: datetime) -> JobDetailOut:
-    return JobDetailOut.of(job, await app.statistics.health_of(job.id), now)
+    return JobDetailOut.from_parts(job, await app.statistics.health_of(job.id), now)
 
 
 @router.post("", status_code=201, dependencies=OPERATOR, responses=TAKEN | EXISTS)
@@ -75,7 +75,7 @@ async def count_jobs(app: App) -> dict[str, int]:
 
 @router.put("/named/{name}", dependencies=OPERATOR, responses={201: {"description": "created"}})
 async def put_job(name: str, body: JobIn, app: App, caller: Caller, response: Response) -> JobOut:
-    """Create the job of this name, or make the one there is like this; its rhythm is kept."""
+    """Create the job of this name, or give the one there is this definition; its phase is kept."""
     job = await app.jobs.put(body.named(name).to_core(), by=caller.actor)
     return await answer_created(job, app, response)
 
@@ -97,22 +97,25 @@ async def change_job(
     wanted: IfMatch,
     response: Response,
 ) -> JobOut:
-    """Change what is named, and leave the rest; null puts the default back."""
+    """Change the fields that are sent and leave the rest; null restores the default.
+
+    `schedule_enabled` enables or disables a recurring job in the same transaction.
+    """
     job, now = await app.jobs.get(job_id), await app.now()
     wanted.check(job.version)
-    changes = changes_of(body, await answer_detail(job, app, now))
-    is_enabled = take_switch(job, changes)
+    changes = find_changes(body, await answer_detail(job, app, now))
+    switch = take_switch(job, changes)
     if changes:
-        to = changed(job, changes, now)
-        job = await app.jobs.edit(job_id, to, version=job.version, by=caller.actor)
-    if is_enabled is not None:
-        switch = app.jobs.enable if is_enabled else app.jobs.disable
-        job = replace(await switch(job_id, by=caller.actor), warnings=job.warnings)
+        to, version = apply_changes(job, changes, now), job.version
+        job = await app.jobs.edit(job_id, to, version=version, switch=switch, by=caller.actor)
+    elif switch is not None:
+        act = app.jobs.enable if switch is Action.ENABLE else app.jobs.disable
+        job = await act(job_id, by=caller.actor)
     return set_etag(response, job.version, JobOut.from_core(job, now))
 
 
 @router.delete("/{job_id}", dependencies=OPERATOR)
 async def delete_job(job_id: UUID, app: App, caller: Caller) -> MessageOut:
-    """Stop it and remove it. Its history stays readable, its name is free."""
+    """Stop the job and remove it. Its history stays readable, and its name is free."""
     await app.jobs.delete(job_id, by=caller.actor)
     return MessageOut(message="Job deleted successfully")

@@ -1,4 +1,4 @@
-"""The route that says what a schedule will do, before anybody relies on it."""
+"""The route that previews a schedule."""
 
 from fastapi import APIRouter
 

@@ -1,4 +1,4 @@
-"""The routes of templates: jobs with blanks, and jobs made of them."""
+"""The routes of templates: jobs with blanks, and jobs made from them."""
 
 from typing import Annotated
 
@@ -7,7 +7,8 @@ from fastapi import APIRouter, Path, Response
 from evenbeat.api.v1.jobs.jobs import answer_created
 from evenbeat.api.v1.jobs.wire.job_out import JobOut
 from evenbeat.api.v1.jobs.wire.template import FillIn, TemplateIn, TemplateOut, TemplatesOut
-from evenbeat.core.jobs.templates import LONGEST_NAME, NAME
+from evenbeat.core.jobs.templates import NAME
+from evenbeat.core.limits import LONGEST_TEMPLATE_NAME
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.etags import set_etag
@@ -15,7 +16,7 @@ from evenbeat.web.idempotency import IdempotentRoute
 from evenbeat.web.probes import App
 
 VIEWER, OPERATOR = [needs(Role.VIEWER)], [needs(Role.OPERATOR)]
-TemplateName = Annotated[str, Path(max_length=LONGEST_NAME, pattern=f"^{NAME.pattern}$")]
+TemplateName = Annotated[str, Path(max_length=LONGEST_TEMPLATE_NAME, pattern=f"^{NAME.pattern}$")]
 
 router = APIRouter(prefix="/api/v1/templates", tags=["templates"], route_class=IdempotentRoute)
 
@@ -57,7 +58,7 @@ async def delete_template(name: TemplateName, app: App, caller: Caller) -> None:
 async def create_job_from_template(
     name: TemplateName, body: FillIn, app: App, caller: Caller, response: Response
 ) -> JobOut:
-    """Make a job of a template."""
+    """Make a job from a template."""
     job_in = body.fill_in(await app.templates.get(name))
     job = await app.jobs.add(job_in.to_core(), dedupe_key=job_in.dedupe_key, by=caller.actor)
     return await answer_created(job, app, response)

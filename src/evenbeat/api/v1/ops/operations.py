@@ -1,4 +1,4 @@
-"""The routes for those who run the whole: nodes, the audit, and the maintenance switch."""
+"""The routes of nodes, the audit, and the maintenance switch."""
 
 from typing import Annotated
 from uuid import UUID
@@ -13,6 +13,7 @@ from evenbeat.api.v1.ops.wire.operations import (
     NodesOut,
 )
 from evenbeat.api.v1.wire.text_types import Storable
+from evenbeat.core.limits import LARGEST_PAGE, LONGEST_ACTOR
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App
@@ -25,19 +26,19 @@ router = APIRouter(prefix="/api/v1", tags=["operations"])
 
 @router.get("/nodes", dependencies=VIEWER)
 async def list_nodes(app: App) -> NodesOut:
-    """The nodes that live, and those that died lately."""
+    """The live nodes, and those that died lately."""
     return NodesOut.from_core(await app.nodes.all())
 
 
 @router.post("/nodes/{node_id}/drain", dependencies=ADMIN)
 async def drain_node(node_id: NodeId, app: App, caller: Caller) -> NodeOut:
-    """Let a node finish what it runs, and give it nothing more."""
+    """Let a node finish its runs and claim no more."""
     return NodeOut.from_core(await app.nodes.drain(node_id, by=caller.actor))
 
 
 @router.post("/nodes/{node_id}/undrain", dependencies=ADMIN)
 async def undrain_node(node_id: NodeId, app: App, caller: Caller) -> NodeOut:
-    """Give a drained node work again."""
+    """Let a drained node claim jobs again."""
     return NodeOut.from_core(await app.nodes.undrain(node_id, by=caller.actor))
 
 
@@ -45,8 +46,8 @@ async def undrain_node(node_id: NodeId, app: App, caller: Caller) -> NodeOut:
 async def list_audit(
     app: App,
     job_id: UUID | None = None,
-    actor: Annotated[Storable | None, Query(max_length=200)] = None,
-    limit: Annotated[int, Query(ge=1, le=250)] = 50,
+    actor: Annotated[Storable | None, Query(max_length=LONGEST_ACTOR)] = None,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
     cursor: Annotated[str | None, Query(max_length=18, pattern="^[0-9]+$")] = None,
 ) -> AuditOut:
     """Who changed what, newest first."""
@@ -63,12 +64,12 @@ async def get_maintenance(app: App) -> MaintenanceOut:
 
 @router.put("/maintenance", dependencies=ADMIN)
 async def begin_maintenance(body: MaintenanceIn, app: App, caller: Caller) -> MaintenanceOut:
-    """Start nothing any more, anywhere; what runs finishes."""
+    """Start nothing on any node; what runs finishes."""
     return MaintenanceOut.from_core(await app.maintenance.on(body.reason, by=caller.actor))
 
 
 @router.delete("/maintenance", dependencies=ADMIN)
 async def end_maintenance(app: App, caller: Caller) -> MaintenanceOut:
-    """Go on as usual."""
+    """Let runs start again."""
     await app.maintenance.off(by=caller.actor)
     return MaintenanceOut.from_core(None)

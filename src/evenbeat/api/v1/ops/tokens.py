@@ -6,11 +6,12 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 
 from evenbeat.api.v1.ops.wire.token import NewTokenOut, TokenIn, TokenOut, TokensOut
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import Caller, needs
 from evenbeat.web.probes import App
 
-# No Idempotency-Key here: the answer has the token in it, and answers are stored.
+# No Idempotency-Key here: answers to such requests are stored, and this one contains the token.
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"], dependencies=[needs(Role.ADMIN)])
 
 
@@ -27,8 +28,8 @@ async def create_token(body: TokenIn, app: App, caller: Caller, response: Respon
 @router.get("")
 async def list_tokens(
     app: App,
-    limit: Annotated[int, Query(ge=1, le=250)] = 50,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET)] = 0,
 ) -> TokensOut:
     """The tokens that were made here, newest first."""
     page = await app.tokens.page(limit=limit, offset=offset)
@@ -43,5 +44,5 @@ async def get_token(token_id: UUID, app: App) -> TokenOut:
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(token_id: UUID, app: App, caller: Caller) -> None:
-    """Revoke a token: it opens nothing any more, within seconds on every process."""
+    """Revoke a token: within seconds every process refuses it."""
     await app.tokens.revoke(token_id, revoked_by=caller.name)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 
 from evenbeat.api.v1.runs.wire.execution import ExecutionOut, ExecutionsOut
 from evenbeat.core.jobs.ids import run_id
+from evenbeat.core.limits import LARGEST_OFFSET, LARGEST_PAGE
 from evenbeat.core.ops.access import Role
 from evenbeat.web.auth import needs
 from evenbeat.web.probes import App
@@ -18,8 +19,8 @@ router = APIRouter(prefix="/api/v1", tags=["executions"], dependencies=[needs(Ro
 async def list_executions(
     job_id: UUID,
     app: App,
-    limit: Annotated[int, Query(ge=1, le=250)] = 50,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = 50,
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET)] = 0,
     skipped: Annotated[bool, Query(description="beats that were not run as well")] = False,
 ) -> ExecutionsOut:
     """The runs of a job, newest first, the one in hand included."""

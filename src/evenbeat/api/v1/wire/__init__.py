@@ -1,1 +1,1 @@
-"""What goes over the wire on /api/v1, and how it translates."""
+"""Types and examples that the wire models of /api/v1 share."""

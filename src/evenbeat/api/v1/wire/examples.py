@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI document: each is a request that works as it stands."""
+"""Examples for the OpenAPI document: each is a request that works as it is."""
 
 from typing import Any
 

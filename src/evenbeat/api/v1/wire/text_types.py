@@ -1,4 +1,4 @@
-"""Texts that can be stored: what PostgreSQL cannot keep is refused by its field."""
+"""Types of texts: what PostgreSQL cannot store is refused by its field."""
 
 from typing import Annotated
 
@@ -6,9 +6,10 @@ from pydantic import AfterValidator, Field
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.payload import check_text
+from evenbeat.core.limits import LONGEST_SEARCH
 
 
-def storable(text: str) -> str:
+def check_storable(text: str) -> str:
     try:
         check_text(text, "")
     except InvalidInput as error:
@@ -16,6 +17,6 @@ def storable(text: str) -> str:
     return text
 
 
-Storable = Annotated[str, AfterValidator(storable)]
-# Names, keys, and whatever jobs are chosen by.
-Name = Annotated[Storable, Field(min_length=1, max_length=200)]
+Storable = Annotated[str, AfterValidator(check_storable)]
+# Names, keys, and the texts that a filter looks for.
+Name = Annotated[Storable, Field(min_length=1, max_length=LONGEST_SEARCH)]

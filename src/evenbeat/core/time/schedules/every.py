@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import LONGEST_DURATION
 from evenbeat.core.time.durations import (
-    LONGEST_DURATION,
     DurationLimits,
     describe_duration,
     format_duration,

@@ -11,9 +11,9 @@ from evenbeat.control.balance.balance import BalanceView, RebalancePreview, Reba
 from evenbeat.core.balance.model import DAY_S, HOUR_S, MINUTE_S, SLOT_S, HourLoad
 from evenbeat.core.balance.plan_records import PlanState, PlanSummary, ScorePoint, StoredPlan
 from evenbeat.core.errors import InvalidInput
+from evenbeat.core.limits import MOST_MOVES
 
-MOST_MOVES = 1_000_000
-# Strictly, a UUID is no text; but text is all that JSON has.
+# Strict models refuse a text for a UUID, but JSON has nothing else.
 PlanId = Annotated[UUID, Field(strict=False)]
 MaxMoves = Annotated[int, Field(ge=0, le=MOST_MOVES)]
 
@@ -34,7 +34,7 @@ class HourOut(BaseModel):
 
 
 class DistributionOut(BaseModel):
-    """How even the next 24 hours are, and what could be done about it."""
+    """The load of the next 24 hours, how even it is, and what a rebalance would gain."""
 
     window_hours: int = DAY_S // HOUR_S
     slot_minutes: int = SLOT_S // MINUTE_S
@@ -69,7 +69,7 @@ class DistributionOut(BaseModel):
 
 
 class PreviewIn(BaseModel):
-    """What to even out, and with how many moves at most."""
+    """Which group to rebalance, and with how many moves at most."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, json_schema_extra={"examples": [{"max_moves": 100}]}
@@ -80,7 +80,7 @@ class PreviewIn(BaseModel):
 
 
 class RebalanceIn(PreviewIn):
-    """The plan that a preview showed, or what to plan and do at once."""
+    """The plan of a preview; or what to plan and apply at once."""
 
     plan_id: PlanId | None = None
 
@@ -93,7 +93,7 @@ class RebalanceIn(PreviewIn):
 
 
 class UndoIn(BaseModel):
-    """Which rebalance is meant to be the last one."""
+    """The plan to undo, which must be the last one applied."""
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}]})
 
@@ -170,7 +170,7 @@ class RebalancePreviewOut(BaseModel):
                 )
                 for move in preview.plan.moves
             ],
-            skipped=skipped_of(preview.plan),
+            skipped=skipped_jobs(preview.plan),
             current_distribution=[HourOut.from_core(hour) for hour in preview.current.hours],
             projected_distribution=[HourOut.from_core(hour) for hour in preview.projected.hours],
         )
@@ -194,8 +194,8 @@ class RebalanceOut(BaseModel):
             plan_id=summary.id,
             undoes=summary.undoes,
             group=summary.group,
-            moved=moved_of(applied.plan),
-            skipped=skipped_of(applied.plan),
+            moved=moved_jobs(applied.plan),
+            skipped=skipped_jobs(applied.plan),
             old_distribution_score=summary.before.score,
             new_distribution_score=applied.score.score,
         )
@@ -254,18 +254,18 @@ class PlansOut(BaseModel):
 
 
 class WholePlanOut(BaseModel):
-    """A plan with its moves, and the jobs that it leaves alone."""
+    """A plan with its moves, and the jobs that it does not move."""
 
     plan: PlanOut
     moves: list[MovedOut]
     skipped: list[SkippedOut]
 
     @classmethod
-    def from_core(cls, kept: StoredPlan, now: datetime) -> Self:
+    def from_core(cls, plan: StoredPlan, now: datetime) -> Self:
         return cls(
-            plan=PlanOut.from_core(kept.summary, now),
-            moves=moved_of(kept),
-            skipped=skipped_of(kept),
+            plan=PlanOut.from_core(plan.summary, now),
+            moves=moved_jobs(plan),
+            skipped=skipped_jobs(plan),
         )
 
 
@@ -298,19 +298,19 @@ class ScoresOut(BaseModel):
     scores: list[ScoreOut]
 
 
-def moved_of(kept: StoredPlan) -> list[MovedOut]:
+def moved_jobs(plan: StoredPlan) -> list[MovedOut]:
     return [
         MovedOut(
-            job_id=kept.uids[move.job],
+            job_id=plan.uids[move.job],
             old_time=move.old_next_at,
             new_time=move.new_next_at,
             effective_from=move.effective_from,
         )
-        for move in kept.moves
+        for move in plan.moves
     ]
 
 
-def skipped_of(kept: StoredPlan) -> list[SkippedOut]:
+def skipped_jobs(plan: StoredPlan) -> list[SkippedOut]:
     return [
-        SkippedOut(job_id=kept.uids[each.job], reason=str(each.reason)) for each in kept.skipped
+        SkippedOut(job_id=plan.uids[each.job], reason=str(each.reason)) for each in plan.skipped
     ]

@@ -1,4 +1,4 @@
-"""The forecast as clients see it, and the jobs that they wonder about."""
+"""The forecast as clients see it, and the jobs that they would add."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -10,25 +10,23 @@ from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.control.balance.balance import EXPECTED, Forecast, HypotheticalJobs
 from evenbeat.core.balance.model import MINUTE_S, SLOT_S, SlotForecast
 from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.limits import MOST_HYPOTHETICAL_JOBS, MOST_HYPOTHETICAL_SCHEDULES, MOST_WORKERS
 from evenbeat.core.time.durations import parse_duration
 from evenbeat.core.time.timetable import Timetable
 
-MOST_WORKERS = 1_000_000
-MOST_ADDED = 10_000
-MOST_KINDS_OF_JOBS = 100
 DIGITS = 3
 
 
 class HypotheticalJobsIn(BaseModel):
-    """Jobs that are not there yet: so many of one schedule, each run so long."""
+    """Jobs that do not exist yet: `count` of one schedule, each run `expected_duration` long."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     schedule: Annotated[Any, TEXT_OR_OBJECT]
     window: Annotated[Any, TEXT_OR_OBJECT] = None
-    count: Annotated[int, Field(ge=1, le=MOST_ADDED)] = 1
+    count: Annotated[int, Field(ge=1, le=MOST_HYPOTHETICAL_JOBS)] = 1
     expected_duration: Annotated[Any, TEXT_OR_SECONDS] = Field(
-        None, description="of one run, as in 20s; a second where nothing is said"
+        None, description="of one run, as in 20s; one second if left out"
     )
 
     def to_core(self) -> HypotheticalJobs:
@@ -40,7 +38,7 @@ class HypotheticalJobsIn(BaseModel):
 
 
 class ForecastIn(BaseModel):
-    """What if there were these jobs besides, and so many workers?"""
+    """Jobs to add to the forecast, and how many workers there would be."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -55,8 +53,8 @@ class ForecastIn(BaseModel):
         },
     )
 
-    jobs: Annotated[list[HypotheticalJobsIn], Field(max_length=MOST_KINDS_OF_JOBS)] = Field(
-        default_factory=list[HypotheticalJobsIn]
+    jobs: Annotated[list[HypotheticalJobsIn], Field(max_length=MOST_HYPOTHETICAL_SCHEDULES)] = (
+        Field(default_factory=list[HypotheticalJobsIn])
     )
     workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | None = None
     group: Name | None = None
@@ -71,8 +69,10 @@ class ForecastIn(BaseModel):
                     FieldError(f"jobs[{i}].{fault.field}", fault.message) for fault in error.errors
                 ]
                 raise InvalidInput(errors[0].field, errors[0].message, more=errors[1:]) from None
-        if sum(each.count for each in added) > MOST_ADDED:
-            raise InvalidInput("jobs", f"must be {MOST_ADDED} at most, all counts together")
+        if sum(each.count for each in added) > MOST_HYPOTHETICAL_JOBS:
+            raise InvalidInput(
+                "jobs", f"must be {MOST_HYPOTHETICAL_JOBS} at most, all counts together"
+            )
         return added
 
 

@@ -1,4 +1,4 @@
-"""Actions on many jobs, and the versions of one: what is asked, and what came of it."""
+"""Actions on many jobs with their results, and the versions of one job."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -9,28 +9,30 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire.job_out import definition_fields
 from evenbeat.api.v1.jobs.wire.listing import known_states
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.actions import MOST_AT_ONCE, ActionResult, RefusedJob
+from evenbeat.control.bulk_action import Refusal
+from evenbeat.control.jobs.actions import ActionResult
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.limits import MOST_ACTED_ON_AT_ONCE, MOST_FILTER_VALUES
 from evenbeat.store.jobs.actions import JobVersion
 from evenbeat.store.jobs.jobs import UnreadableDefinition
 
-Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Names = Annotated[list[Name], Field(min_length=1, max_length=MOST_FILTER_VALUES)]
 Switch = Annotated[bool, Field(strict=True)]
-# An edit needs a definition of its own for each.
-ForMany = Literal[
+# Not edit: that needs a definition for each job.
+BulkActionName = Literal[
     "run", "pause", "resume", "retry", "cancel", "release", "enable", "disable", "delete"
 ]
 MOST_REFUSED = 100
 
 
 class FilterIn(BaseModel):
-    """Which jobs are meant. What is left out does not matter; at least one thing must be said."""
+    """Which jobs. Every condition that is given must hold; at least one must be given."""
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_ACTED_ON_AT_ONCE)] | None = None
     status: Names | None = None
     state: Names | None = None
     kind: Names | None = None
@@ -39,7 +41,7 @@ class FilterIn(BaseModel):
     labels: dict[Name, Storable] | None = None
     source_id: Name | None = None
     search: Name | None = None
-    all: Switch = Field(False, description="really every job; goes with nothing else")
+    all: Switch = Field(False, description="every job there is; goes with nothing else")
 
     def to_core(self) -> Filter:
         try:
@@ -55,11 +57,11 @@ class FilterIn(BaseModel):
     def _chosen(self) -> Filter:
         labels = dict(self.labels or {}) | ({} if self.tag is None else {self.tag: ""})
         return Filter(
-            uids=frozen(self.ids),
+            uids=frozen_or_none(self.ids),
             statuses=known_states(self.status, "status") if self.status else None,
             states=known_states(self.state, "state") if self.state else None,
-            kinds=frozen(self.kind),
-            groups=frozen(self.group),
+            kinds=frozen_or_none(self.kind),
+            groups=frozen_or_none(self.group),
             labels=labels or None,
             source_id=self.source_id,
             search=self.search,
@@ -78,10 +80,10 @@ class JobActionIn(BaseModel):
         },
     )
 
-    action: ForMany
+    action: BulkActionName
     filter: FilterIn
-    dry_run: Switch = Field(False, description="say what would be done, and do nothing")
-    skip_refused: Switch = Field(False, description="do it to those that allow it")
+    dry_run: Switch = Field(False, description="only say what would be done")
+    skip_refused: Switch = Field(False, description="leave out jobs that refuse")
 
 
 class RefusedJobOut(BaseModel):
@@ -92,8 +94,8 @@ class RefusedJobOut(BaseModel):
     error: str
 
     @classmethod
-    def from_core(cls, refused: RefusedJob) -> Self:
-        return cls(id=refused.uid, name=refused.name, error=str(refused.error))
+    def from_core(cls, refused: Refusal[UUID]) -> Self:
+        return cls(id=refused.id, name=refused.name, error=str(refused.error))
 
 
 class JobActionOut(BaseModel):
@@ -107,14 +109,14 @@ class JobActionOut(BaseModel):
     refusals: list[RefusedJobOut]
 
     @classmethod
-    def from_core(cls, tally: ActionResult) -> Self:
+    def from_core(cls, result: ActionResult) -> Self:
         return cls(
-            action=tally.action,
-            dry_run=tally.is_dry_run,
-            changed=len(tally.changed),
-            ids=list(tally.changed),
-            refused=len(tally.refused),
-            refusals=[RefusedJobOut.from_core(each) for each in tally.refused[:MOST_REFUSED]],
+            action=result.action,
+            dry_run=result.is_dry_run,
+            changed=len(result.changed),
+            ids=list(result.changed),
+            refused=len(result.refused),
+            refusals=[RefusedJobOut.from_core(each) for each in result.refused[:MOST_REFUSED]],
         )
 
 
@@ -127,7 +129,7 @@ class RestoreIn(BaseModel):
 
 
 class VersionOut(BaseModel):
-    """A definition that a job has or had; it was replaced by nobody yet if it is in force."""
+    """A definition that a job has or had; `replaced_by` is null for the one in force."""
 
     version: int
     replaced_at: datetime | None
@@ -158,5 +160,5 @@ class VersionsOut(BaseModel):
         return cls(versions=[VersionOut.from_core(each, now) for each in versions])
 
 
-def frozen(values: list[Any] | None) -> frozenset[Any] | None:
+def frozen_or_none(values: list[Any] | None) -> frozenset[Any] | None:
     return None if values is None else frozenset(values)

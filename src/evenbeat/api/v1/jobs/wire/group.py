@@ -9,12 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.jobs.groups import GroupMembers, GroupPage
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.jobs.groups import MOST_RUNNING, Group, Rate
+from evenbeat.core.jobs.groups import Group, Rate
+from evenbeat.core.limits import LONGEST_RATE, MOST_RUNNING
 from evenbeat.store.jobs.groups import GroupMember, GroupUsage
 
 
 class GroupIn(BaseModel):
-    """What a group allows. What is left out is without a limit."""
+    """What a group allows. A limit that is left out does not exist."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -25,7 +26,7 @@ class GroupIn(BaseModel):
     max_running: Annotated[int, Field(ge=1, le=MOST_RUNNING)] | None = Field(
         None, description="how many of its jobs run at once, on all nodes together"
     )
-    rate: Annotated[Storable, Field(max_length=50)] | None = Field(
+    rate: Annotated[Storable, Field(max_length=LONGEST_RATE)] | None = Field(
         None, description='how many may start, as in "100/m" or "5/30s"'
     )
 
@@ -49,23 +50,23 @@ class GroupOut(BaseModel):
     running: int
     waiting: int
     waiting_since: datetime | None
-    # When its rate lets in the next of those who wait for that.
+    # When the rate lets the next waiting job start.
     next_start_at: datetime | None
     created_at: datetime
     changed_at: datetime
 
     @classmethod
-    def from_core(cls, occupied: GroupUsage) -> Self:
-        group = occupied.group
+    def from_core(cls, usage: GroupUsage) -> Self:
+        group = usage.group
         return cls(
             key=group.key,
             max_running=group.max_running,
             rate=group.rate and str(group.rate),
             is_paused=group.paused_at is not None,
             paused_at=group.paused_at,
-            running=occupied.running,
-            waiting=occupied.waiting,
-            waiting_since=occupied.waiting_since,
+            running=usage.running,
+            waiting=usage.waiting,
+            waiting_since=usage.waiting_since,
             next_start_at=group.ready_at,
             created_at=group.created_at,
             changed_at=group.limits_at,
@@ -100,7 +101,7 @@ class HolderOut(BaseModel):
 
 
 class WaitingOut(BaseModel):
-    """A job that waits for a place, since it was due."""
+    """A job that waits for a place in the group, since it was due."""
 
     job_id: UUID
     name: str | None
@@ -112,7 +113,7 @@ class WaitingOut(BaseModel):
 
 
 class MembersOut(BaseModel):
-    """A group, who has a place in it, and a page of those who wait for one, in turn."""
+    """A group, the jobs that run in it, and a page of those that wait, in turn."""
 
     group: GroupOut
     holders: list[HolderOut]

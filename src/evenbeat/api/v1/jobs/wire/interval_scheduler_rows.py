@@ -1,7 +1,7 @@
-"""Rows of the interval scheduler's own table of jobs, from a dump, as candidates to be taken in.
+"""Rows of the interval scheduler's own table of jobs, from a dump, as candidates for an import.
 
-What its clients may write is read by the same model as their requests, so that a row means here
-what the request meant that made it; what else it says decides whether and how the job comes in.
+The columns that its clients write are read by the model of their requests, so that a row means what
+the request meant that made it. The other columns decide whether and in which state it is imported.
 """
 
 import csv
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from evenbeat.api.v1.jobs.wire.interval_scheduler_words import warnings_of
+from evenbeat.api.v1.jobs.wire.interval_scheduler_words import find_warnings
 from evenbeat.api.v1.jobs.wire.job_in import JobIn
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.imports import ImportCandidate, suggest_interval
@@ -31,7 +31,7 @@ OVER = ("completed", "failed", "cancelled")
 READ = frozenset(
     (*TEXTS, *NUMBERS, "metadata", "id", "status", "is_paused", "schedule_enabled", "next_run_at")
 )
-# As PostgreSQL writes them into a CSV, and as people do.
+# As PostgreSQL writes null into a CSV, and as people do.
 NULLS = ("", r"\N", "NULL", "null")
 BOOLEANS = {"t": True, "true": True, "1": True, "f": False, "false": False, "0": False}
 
@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 
 
 def read_dump(text: str) -> list[tuple[int, Row]]:
-    """The rows with the numbers of their lines: NDJSON where it begins with {, else CSV."""
+    """The rows with their line numbers, from NDJSON if the text begins with {, else from CSV."""
     if text.lstrip().startswith("{"):
         lines = enumerate(text.split("\n"), 1)
         return [(number, read_object(number, line)) for number, line in lines if line.strip()]
@@ -62,22 +62,22 @@ def read_object(number: int, line: str) -> Row:
     return cast("Row", row)
 
 
-def columns_left_out(rows: list[tuple[int, Row]]) -> list[str]:
-    """What these rows say that has no place here."""
+def find_ignored_columns(rows: list[tuple[int, Row]]) -> list[str]:
+    """The columns of these rows that are not imported."""
     return sorted({str(name) for _, row in rows for name in row} - READ)
 
 
-def candidates(rows: list[tuple[int, Row]], *, prefix: str) -> Iterator[ImportCandidate]:
+def read_candidates(rows: list[tuple[int, Row]], *, prefix: str) -> Iterator[ImportCandidate]:
     for number, row in rows:
         text = f"{row.get('id')} {row.get('url') or row.get('source_name') or ''}".strip()
         try:
-            yield candidate_of(number, text, RowReader(row), prefix)
+            yield read_candidate(number, text, RowReader(row), prefix)
         except InvalidInput as error:
             yield ImportCandidate(number, text, why=str(error))
 
 
 class RowReader:
-    """One row, whose values are texts in a CSV and typed in JSON."""
+    """One row. A CSV has only texts; JSON has typed values."""
 
     def __init__(self, row: Row) -> None:
         self._row = row
@@ -105,7 +105,7 @@ class RowReader:
         text = self.text(name)
         if text is None:
             return None
-        # psql writes +00 for +00:00, which Python reads; without an offset the server meant UTC.
+        # psql writes +00 for +00:00, which Python reads. Without an offset it is UTC.
         instant = read_datetime(text, name)
         return instant.replace(tzinfo=instant.tzinfo or UTC)
 
@@ -123,7 +123,7 @@ class RowReader:
         return cast("dict[str, Any] | None", found)
 
 
-def candidate_of(number: int, text: str, row: RowReader, prefix: str) -> ImportCandidate:
+def read_candidate(number: int, text: str, row: RowReader, prefix: str) -> ImportCandidate:
     uid = row.text("id")
     if uid is None:
         raise InvalidInput("id", "is missing: it names the job")
@@ -148,7 +148,7 @@ def candidate_of(number: int, text: str, row: RowReader, prefix: str) -> ImportC
     could_be, would_differ = (
         suggest_interval(schedule) if isinstance(schedule, Cron) else (None, None)
     )
-    review = (*warnings_of(given), *remarks)
+    review = (*find_warnings(given), *remarks)
     return ImportCandidate(
         number, text, definition, None, could_be, would_differ, review=review, aside=aside
     )
@@ -157,7 +157,7 @@ def candidate_of(number: int, text: str, row: RowReader, prefix: str) -> ImportC
 def find_resting_action(
     row: RowReader, status: str | None, *, is_recurring: bool
 ) -> tuple[Action | None, list[str]]:
-    """How the job comes in, where it did not simply wait for its next run."""
+    """The action that puts an imported job into its old state, if any, and remarks about it."""
     if row.boolean("is_paused") or status == "paused":
         return Action.PAUSE, ["was paused, and comes in paused"]
     if is_recurring and row.boolean("schedule_enabled") is False:
@@ -170,7 +170,7 @@ def find_resting_action(
 
 
 def keep_next_run(definition: Definition, next_at: datetime | None) -> Definition:
-    """The same job with its next run where it was planned: an interval keeps its rhythm."""
+    """The same job with the next run that was planned; an interval goes on from there."""
     schedule = definition.timetable.schedule
     if next_at is None or isinstance(schedule, Cron):
         return definition

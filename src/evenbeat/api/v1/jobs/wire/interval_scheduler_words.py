@@ -1,8 +1,9 @@
-"""The interval scheduler's words for a schedule, and ours: one is read, both are shown.
+"""The interval scheduler's words for a schedule: how they are read, and how a schedule is shown in
+them.
 
 Its clients write a number and a unit (`interval_minutes` 6 of `interval_type` hours), a cron text,
-and whether the schedule counts at all. They get back the very words they wrote, so these are kept
-beside the definition; what was written in our words is put into theirs where they have any.
+and whether the schedule is enabled. They get back the very words they wrote, so these are stored
+beside the definition. A schedule that was written in our words is shown in theirs where possible.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.durations import LONGEST_DURATION, describe_duration
+from evenbeat.core.limits import LONGEST_DURATION
+from evenbeat.core.time.durations import describe_duration
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.every import Every
 
@@ -24,9 +26,9 @@ WORDS = ("interval_minutes", "interval_type", "schedule_time", "schedule_enabled
 SUSPICIOUS_COUNT = 60
 
 
-def schedule_of(words: Mapping[str, Any]) -> Any:
-    """The schedule that these words ask for: every so often, by cron, or once and now."""
-    interval = interval_of(words)
+def read_schedule(words: Mapping[str, Any]) -> Any:
+    """The schedule that these words ask for: an interval, a cron, or once and now."""
+    interval = read_interval(words)
     is_enabled = words.get("schedule_enabled")
     if interval is None and words.get("schedule_time") is None:
         if is_enabled:
@@ -42,7 +44,7 @@ def schedule_of(words: Mapping[str, Any]) -> Any:
     return {"every": int(interval.total_seconds())}
 
 
-def interval_of(words: Mapping[str, Any]) -> timedelta | None:
+def read_interval(words: Mapping[str, Any]) -> timedelta | None:
     count = words.get("interval_minutes")
     if count is None:
         return None
@@ -53,16 +55,16 @@ def interval_of(words: Mapping[str, Any]) -> timedelta | None:
     return count * unit
 
 
-def words_of(definition: Definition) -> dict[str, Any]:
-    """A job's schedule in their words: as it was written, or as near as they come."""
+def schedule_words(definition: Definition) -> dict[str, Any]:
+    """The schedule of a job in their words: as the client wrote it, or the nearest they have."""
     schedule = definition.timetable.schedule
     if definition.wording:
         words = {word: definition.wording.get(word) for word in WORDS}
-        # What they left out follows from the rest, and is told as well.
+        # A unit that the client left out is minutes, and is shown.
         if words["interval_minutes"] is not None:
             words["interval_type"] = words["interval_type"] or "minutes"
         return words | {"schedule_enabled": schedule.is_recurring}
-    count, unit = counted(definition)
+    count, unit = find_interval_unit(definition)
     return {
         "interval_minutes": count,
         "interval_type": unit,
@@ -71,8 +73,8 @@ def words_of(definition: Definition) -> dict[str, Any]:
     }
 
 
-def counted(definition: Definition) -> tuple[int | None, str | None]:
-    """An interval in the largest unit that counts it exactly; seconds they cannot say."""
+def find_interval_unit(definition: Definition) -> tuple[int | None, str | None]:
+    """An interval in the largest unit that divides it. They have no unit for seconds."""
     schedule = definition.timetable.schedule
     if not isinstance(schedule, Every):
         return None, None
@@ -82,8 +84,8 @@ def counted(definition: Definition) -> tuple[int | None, str | None]:
     return None, None
 
 
-def warnings_of(words: Mapping[str, Any]) -> list[str]:
-    """What was probably not meant."""
+def find_warnings(words: Mapping[str, Any]) -> list[str]:
+    """What the client has probably not meant."""
     warnings: list[str] = []
     if words.get("interval_minutes") and words.get("schedule_time"):
         warnings.append("schedule_time is not used, since there is an interval")

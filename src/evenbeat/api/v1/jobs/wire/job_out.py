@@ -1,7 +1,7 @@
 """Jobs as clients see them, in both vocabularies."""
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, cast
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -16,19 +16,19 @@ from evenbeat.core.ops.statistics import Health, HealthCondition
 from evenbeat.core.time.durations import describe_duration
 
 BEATS_SHOWN = 5
-# Their clients know seven states and disabled; a job that waits for its group is waiting.
-COMPAT_STATUS = {State.BLOCKED: State.SCHEDULED}
+# The interval scheduler has no word for a job that waits for its group.
+STATUS_OF_STATE = {State.BLOCKED: State.SCHEDULED}
 
 
 class LeaseOut(BaseModel):
-    """Who has the job in hand, and since when."""
+    """The node that runs the job, and since when."""
 
     node: str | None
     since: datetime | None
 
 
 class LimitsOut(BaseModel):
-    """What the job itself asks of its group; the group's own limits are the group's."""
+    """The limit that the job itself has in its group; /groups shows the limits of the group."""
 
     job_limit: int | None
 
@@ -105,7 +105,7 @@ class JobOut(BaseModel):
 
 
 class HealthOut(BaseModel):
-    """Whether somebody should look after the job."""
+    """Whether the job needs attention, and why."""
 
     condition: HealthCondition
     reasons: list[str]
@@ -118,7 +118,7 @@ class JobDetailOut(JobOut):
     health: HealthOut
 
     @classmethod
-    def of(cls, job: Job, health: Health, now: datetime) -> Self:
+    def from_parts(cls, job: Job, health: Health, now: datetime) -> Self:
         return cls(
             **job_fields(job, now),
             next=list(next_beats(job, now)),
@@ -139,7 +139,7 @@ class BatchOut(BaseModel):
 
 
 class MessageOut(BaseModel):
-    """That it is done."""
+    """A sentence that says what was done."""
 
     message: str
 
@@ -151,7 +151,7 @@ class ExplanationOut(BaseModel):
 
 
 def next_beats(job: Job, now: datetime, count: int = BEATS_SHOWN) -> tuple[datetime, ...]:
-    """The beats to come, as far as the state lets them come."""
+    """The next beats; none while the job is paused or disabled."""
     cursor = job.pulse.next_beat_at
     if cursor is None or job.pulse.resting in (State.PAUSED, State.DISABLED):
         return ()
@@ -170,12 +170,12 @@ def job_fields(job: Job, now: datetime) -> dict[str, Any]:
         "updated_at": job.updated_at,
         **definition_fields(definition, now),
         **pulse_fields(job),
-        **compat_schedule(job),
+        **interval_job_schedule(job),
     }
 
 
 def definition_fields(definition: Definition, now: datetime) -> dict[str, Any]:
-    """What a person wrote."""
+    """The fields that people write."""
     return {
         **text_fields(definition),
         **timing_fields(definition, now),
@@ -242,28 +242,34 @@ def first_wait(backoff: Backoff) -> int | float:
             seconds = wait.total_seconds()
         case _:
             seconds = backoff.delay(1).total_seconds()
-    # Their clients read whole numbers, and no "60.0".
+    # Clients of the interval scheduler read whole numbers, not "60.0".
     return int(seconds) if seconds.is_integer() else seconds
 
 
 def crawl_fields(definition: Definition) -> dict[str, Any]:
-    payload: dict[str, Any] = definition.payload if definition.kind == CRAWL else {}
+    """The payload of a crawl in the interval scheduler's words.
+
+    SQL and handlers of a user's own may give a crawl any payload: what is of another type is left
+    to the field `payload`.
+    """
+    payload: Any = definition.payload if definition.kind == CRAWL else {}
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    texts = {name: given.get(name) for name in ("url", "source_id", "source_name")}
+    metadata = given.get("metadata")
     return {
-        "url": payload.get("url"),
-        "source_id": payload.get("source_id"),
-        "source_name": payload.get("source_name"),
-        "metadata": payload.get("metadata") or {},
+        **{name: text if isinstance(text, str) else None for name, text in texts.items()},
+        "metadata": cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {},
     }
 
 
 def pulse_fields(job: Job) -> dict[str, Any]:
     pulse, state = job.pulse, job.pulse.state
-    # Run or retried by hand, it begins anew: how it ended before is history.
-    is_asked_for = pulse.manual_at is not None and not pulse.manual_attempt
-    is_anew = state is State.RUNNING or is_asked_for
+    # A new run has been asked for or has begun: how the last one ended is in the history.
+    is_requested = pulse.manual_at is not None and not pulse.manual_attempt
+    is_new_run = state is State.RUNNING or is_requested
     return {
         "state": state,
-        "status": compat_status(job),
+        "status": interval_job_status(job),
         "next_run_at": pulse.due_at,
         "next_beat_at": pulse.next_beat_at,
         "next_retry_at": next_retry(pulse),
@@ -278,16 +284,17 @@ def pulse_fields(job: Job) -> dict[str, Any]:
         "cancelled_at": pulse.state_at if is_cancelled(pulse) else None,
         "current_retry_count": retries_so_far(pulse),
         "started_at": pulse.last_started_at,
-        "completed_at": None if is_anew else pulse.last_finished_at,
-        "error_message": None if is_anew else pulse.last_error,
+        "completed_at": None if is_new_run else pulse.last_finished_at,
+        "error_message": None if is_new_run else pulse.last_error,
         "allowed_actions": list(actions.find_allowed_actions(pulse)),
     }
 
 
-def compat_status(job: Job) -> State:
-    """Of a job that waits to be run by hand they say pending, recurring or not.
+def interval_job_status(job: Job) -> State:
+    """The status in the interval scheduler's words.
 
-    One whose run is being cancelled is cancelled to them.
+    A job that waits for a run by hand is pending, even if it recurs. A job whose run is being
+    cancelled is cancelled.
     """
     pulse = job.pulse
     if is_cancelled(pulse):
@@ -295,7 +302,7 @@ def compat_status(job: Job) -> State:
     is_waiting = pulse.state in (State.SCHEDULED, State.BLOCKED, State.PENDING)
     if is_waiting and (pulse.manual_at is not None or (is_one_off(job) and not pulse.retry_at)):
         return State.PENDING
-    return COMPAT_STATUS.get(pulse.state, pulse.state)
+    return STATUS_OF_STATE.get(pulse.state, pulse.state)
 
 
 def is_cancelled(pulse: Pulse) -> bool:
@@ -307,7 +314,7 @@ def is_one_off(job: Job) -> bool:
 
 
 def retries_so_far(pulse: Pulse) -> int:
-    """Retries behind it: of the attempt in hand, or of the one that waits."""
+    """The retries before the attempt that runs or waits."""
     if pulse.state is State.RUNNING:
         return max(pulse.attempt - 1, 0)
     if pulse.manual_at is not None:
@@ -316,14 +323,14 @@ def retries_so_far(pulse: Pulse) -> int:
 
 
 def next_retry(pulse: Pulse) -> datetime | None:
-    """When a try that failed is made again, be it of a beat or of a run by hand."""
+    """When a failed attempt is tried again, of a beat or of a run by hand."""
     if pulse.state is State.RUNNING:
         return None
     return pulse.manual_at if pulse.manual_attempt else pulse.retry_at
 
 
-def compat_schedule(job: Job) -> dict[str, Any]:
-    words = interval_scheduler_words.words_of(job.definition)
+def interval_job_schedule(job: Job) -> dict[str, Any]:
+    words = interval_scheduler_words.schedule_words(job.definition)
     if job.pulse.state is State.DISABLED:
         words["schedule_enabled"] = False
-    return {**words, "warnings": [*interval_scheduler_words.warnings_of(words), *job.warnings]}
+    return {**words, "warnings": [*interval_scheduler_words.find_warnings(words), *job.warnings]}

@@ -1,6 +1,7 @@
-"""The words of a job registry for a schedule, and ours: a row of its table is read as it is.
+"""The words of a job registry for a schedule, read into ours.
 
-Its rows always have all five columns; those that a type does not use hold its defaults, 0 and -1.
+A row of its table always has all five columns. Those that its type does not use have the default, 0
+or -1.
 """
 
 from typing import Any, cast
@@ -11,7 +12,7 @@ TYPE = "schedule_type"
 SECONDS, HOUR, MINUTE = "interval_seconds", "schedule_hour", "schedule_minute"
 DAY = "schedule_day_of_week"
 DEFAULTS = {SECONDS: 0, HOUR: -1, MINUTE: 0, DAY: -1}
-# By the number of the day.
+# The registry counts days from Sunday, 0.
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 RANGES = {SECONDS: (1, 10**9), HOUR: (0, 23), MINUTE: (0, 59), DAY: (0, 6)}
 USED = {
@@ -20,12 +21,12 @@ USED = {
     "daily": (HOUR, MINUTE),
     "weekly": (DAY, HOUR, MINUTE),
 }
-# Not of theirs, but their times of day need one.
+# Not a column of the registry, but a time of day needs a zone.
 ZONE = "zone"
 
 
 def read_schedule(written: Any) -> Any:
-    """A schedule in our words: what is not in theirs is left as it is."""
+    """The schedule in our words. A schedule without `schedule_type` is returned as it is."""
     if not isinstance(written, dict):
         return written
     row = cast("dict[str, Any]", written)
@@ -33,7 +34,7 @@ def read_schedule(written: Any) -> Any:
         return row
     kind = row[TYPE]
     if not isinstance(kind, str) or kind not in USED:
-        raise fault(TYPE, f"must be one of {', '.join(USED)}")
+        raise schedule_error(TYPE, f"must be one of {', '.join(USED)}")
     check_columns(row, kind)
     given = {name: row.get(name, default) for name, default in DEFAULTS.items()}
     at = f"{given[HOUR]:02}:{given[MINUTE]:02}"
@@ -50,20 +51,20 @@ def read_schedule(written: Any) -> Any:
 
 
 def check_columns(row: dict[str, Any], kind: str) -> None:
-    """What the type uses must make sense, and what it does not use must say nothing."""
+    """Refuse a bad value in a column that the type uses, and any value in one it does not use."""
     allowed = {TYPE, *DEFAULTS, *([] if kind == "interval" else [ZONE])}
     if unknown := sorted(str(name) for name in row.keys() - allowed):
-        raise fault(unknown[0], f"does not go with schedule_type {kind}")
+        raise schedule_error(unknown[0], f"does not go with schedule_type {kind}")
     for name, default in DEFAULTS.items():
         value = row.get(name, default)
         is_number = type(value) is int
         least, most = RANGES[name]
         if name in USED[kind] and not (is_number and least <= value <= most):
-            raise fault(name, f"must be a whole number from {least} to {most}")
-        # A minute is 0 where it does not count; the rest may be 0 or -1.
+            raise schedule_error(name, f"must be a whole number from {least} to {most}")
+        # An unused column may hold the default of any column: 0 or -1.
         if name not in USED[kind] and not (is_number and value in (default, 0, -1)):
-            raise fault(name, f"does not go with schedule_type {kind}")
+            raise schedule_error(name, f"does not go with schedule_type {kind}")
 
 
-def fault(name: str, message: str) -> InvalidInput:
+def schedule_error(name: str, message: str) -> InvalidInput:
     return InvalidInput(f"schedule.{name}", message)

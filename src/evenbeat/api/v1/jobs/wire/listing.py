@@ -1,4 +1,4 @@
-"""Lists of jobs: what is asked for, and a page of them."""
+"""Lists of jobs: the query, and a page of jobs."""
 
 import base64
 from collections.abc import Iterable
@@ -13,6 +13,13 @@ from evenbeat.control.jobs.listing import JobPage
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.model import State
+from evenbeat.core.limits import (
+    LARGEST_OFFSET,
+    LARGEST_PAGE,
+    LONGEST_LABEL_VALUE,
+    LONGEST_SEARCH,
+    LONGEST_WORD,
+)
 
 SortField = Literal[
     "created_at",
@@ -25,12 +32,14 @@ SortField = Literal[
     "name",
     "priority",
 ]
-# The only one that has cursors.
+# Only this order has cursors.
 USUAL_ORDER = "created_at_desc"
-# Digits of a key.
-LONGEST_KEY = 18
+# Digits of the id that a cursor holds.
+LONGEST_CURSOR = 18
+# name=value
+LONGEST_LABEL_TEXT = LONGEST_WORD + 1 + LONGEST_LABEL_VALUE
 STATUSES = sorted({state.value for state in State} - {State.BLOCKED.value})
-Text = Annotated[Storable, Field(max_length=200)]
+Text = Annotated[Storable, Field(max_length=LONGEST_SEARCH)]
 
 
 class ListIn(BaseModel):
@@ -38,24 +47,26 @@ class ListIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    status: Annotated[str, Field(max_length=200)] | None = Field(
+    status: Annotated[str, Field(max_length=LONGEST_SEARCH)] | None = Field(
         None, description="one or several, as in `pending,failed`", examples=["failed,paused"]
     )
-    state: Annotated[str, Field(max_length=200)] | None = Field(
-        None, description="the same by our count, where `blocked` is a state of its own"
+    state: Annotated[str, Field(max_length=LONGEST_SEARCH)] | None = Field(
+        None, description="the same in our words, where `blocked` is a state of its own"
     )
     search: Text | None = Field(None, description="part of a name, kind, source_name or url")
     source_id: Text | None = None
     tag: Text | None = None
-    label: Annotated[Storable, Field(max_length=201)] | None = Field(None, examples=["team=search"])
+    label: Annotated[Storable, Field(max_length=LONGEST_LABEL_TEXT)] | None = Field(
+        None, examples=["team=search"]
+    )
     kind: Text | None = None
     group: Text | None = None
     sort_by: SortField = "created_at"
     sort_order: Literal["asc", "desc"] = "desc"
-    limit: Annotated[int, Field(ge=1, le=250)] = 50
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = 50
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = 0
     cursor: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="`next_cursor` of the page before; for the usual order only"
+        None, description="`next_cursor` of the page before; only for created_at_desc"
     )
 
     def filter(self) -> Filter:
@@ -82,7 +93,7 @@ class ListIn(BaseModel):
         return f"{self.sort_by}_{self.sort_order}"
 
     def place(self) -> dict[str, Any]:
-        """Where the page begins: behind a cursor, or after so many."""
+        """Where the page begins: after a cursor, or at an offset."""
         if self.cursor is None:
             return {"limit": self.limit, "offset": self.offset}
         if self.order() != USUAL_ORDER or self.offset:
@@ -139,6 +150,6 @@ def read_cursor(text: str) -> int:
         number = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except ValueError:
         number = b""
-    if not number.isdigit() or len(number) > LONGEST_KEY:
+    if not number.isdigit() or len(number) > LONGEST_CURSOR:
         raise InvalidInput("cursor", "is none of ours: send next_cursor as it came")
     return int(number)

@@ -1,4 +1,4 @@
-"""Schedules on trial: a schedule as a client writes it, and what it will do."""
+"""Previews of schedules: the schedule that a client writes, and what it will do."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire import job_registry_words
 from evenbeat.api.v1.jobs.wire.job_in import INSTANT, TEXT_OR_OBJECT, TEXT_OR_SECONDS
 from evenbeat.api.v1.wire.text_types import Name
+from evenbeat.core.limits import MAX_RUNS, MOST_PREVIEWED_BEATS
 from evenbeat.core.time.preview import SchedulePreview
-from evenbeat.core.time.timetable import MAX_RUNS, Timetable
+from evenbeat.core.time.timetable import Timetable
 
 
 class ScheduleIn(BaseModel):
@@ -29,7 +30,7 @@ class ScheduleIn(BaseModel):
     within: Annotated[Any, TEXT_OR_SECONDS] = None
     prefers: Annotated[Any, TEXT_OR_OBJECT] = None
     name: Name | None = Field(None, description="of the job: it chooses the values of H")
-    count: Annotated[int, Field(ge=1, le=100)] = 10
+    count: Annotated[int, Field(ge=1, le=MOST_PREVIEWED_BEATS)] = 10
 
     def to_core(self) -> Timetable:
         written = self.model_dump(exclude={"name", "count"})

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenbeat.api.v1.jobs.wire.job_in import JobIn
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.core.jobs.templates import LONGEST_DESCRIPTION, Template
+from evenbeat.core.jobs.templates import Template
+from evenbeat.core.limits import LONGEST_DESCRIPTION
 
 
 class TemplateIn(BaseModel):
-    """A job with blanks. A parameter's value is its default; null: it must be given."""
+    """A job with blanks. The value of a parameter is its default; null means it must be given."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -78,7 +79,7 @@ class TemplatesOut(BaseModel):
 
 
 class FillIn(BaseModel):
-    """What the blanks are filled in with, and what is different about this job."""
+    """The values of the blanks, and other fields for this one job."""
 
     model_config = ConfigDict(
         extra="forbid",

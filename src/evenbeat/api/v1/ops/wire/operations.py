@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.wire.text_types import Storable
 from evenbeat.control.ops.audit import AuditPage
-from evenbeat.control.ops.maintenance import LONGEST_REASON
+from evenbeat.core.limits import LONGEST_REASON
 from evenbeat.core.ops.audit import AuditEntry
 from evenbeat.store.ops.maintenance import Maintenance
 from evenbeat.store.ops.nodes import StoredNode
@@ -45,7 +45,7 @@ class NodeOut(BaseModel):
 
 
 class NodesOut(BaseModel):
-    """The nodes that live, and the last that died."""
+    """The live nodes, and the last that died."""
 
     nodes: list[NodeOut]
 
@@ -55,7 +55,7 @@ class NodesOut(BaseModel):
 
 
 class AuditEntryOut(BaseModel):
-    """Who did what; of before and after, only what differs."""
+    """Who did what; `before` and `after` have only the fields that differ."""
 
     id: int
     at: datetime
@@ -97,7 +97,7 @@ class AuditOut(BaseModel):
 
 
 class MaintenanceIn(BaseModel):
-    """Why everything is to stand still."""
+    """Why nothing may start."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"reason": "moving the database"}]}
@@ -107,7 +107,7 @@ class MaintenanceIn(BaseModel):
 
 
 class MaintenanceOut(BaseModel):
-    """Whether everything stands still."""
+    """Whether maintenance is on: while it is, nothing starts."""
 
     is_on: bool
     since: datetime | None = None

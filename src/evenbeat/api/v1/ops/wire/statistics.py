@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evenbeat.api.v1.wire.text_types import Name
 from evenbeat.core.jobs.model import State
+from evenbeat.core.limits import MOST_DAYS_SHOWN
 from evenbeat.core.ops.statistics import (
     Activity,
     DayStatistics,
@@ -27,7 +28,7 @@ class DeadLetterCountsOut(BaseModel):
 
 
 class JobStatsOut(BaseModel):
-    """What the runs of a job came to; durations are those of its newest completed runs."""
+    """Statistics of the runs of a job; durations are those of its newest completed runs."""
 
     total_executions: int
     successful_runs: int
@@ -66,7 +67,7 @@ class JobStatsOut(BaseModel):
 
 
 class RunCountsOut(BaseModel):
-    """What all runs came to."""
+    """Counts of all runs."""
 
     total: int
     completed: int
@@ -92,7 +93,7 @@ class RunCountsOut(BaseModel):
 
 
 class StatsOut(BaseModel):
-    """What everything comes to, or a kind, or a group."""
+    """Statistics of everything, or of a kind or a group."""
 
     jobs: dict[State, int]
     activity: dict[Activity, int]
@@ -116,29 +117,29 @@ class StatsOut(BaseModel):
 
 
 class DayOut(RunCountsOut):
-    """What the runs that started on a day (UTC) came to."""
+    """Statistics of the runs that started on one day (UTC)."""
 
     day: date
     retried: int
 
     @classmethod
-    def of(cls, day: DayStatistics) -> Self:
+    def from_day(cls, day: DayStatistics) -> Self:
         runs = RunCountsOut.from_core(day.runs).model_dump()
         return cls(day=day.day, retried=day.retried, **runs)
 
 
 class TrendOut(BaseModel):
-    """What runs came to on each of the last days, today's last."""
+    """Statistics of each of the last days; today is the last."""
 
     days: list[DayOut]
 
     @classmethod
     def from_core(cls, days: list[DayStatistics]) -> Self:
-        return cls(days=[DayOut.of(day) for day in days])
+        return cls(days=[DayOut.from_day(day) for day in days])
 
 
 class ScopeIn(BaseModel):
-    """Of what: of a kind, of a group, of both, or of everything."""
+    """Of which jobs: of a kind, of a group, of both, or of all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -150,9 +151,9 @@ class ScopeIn(BaseModel):
 
 
 class TrendIn(ScopeIn):
-    """Of what, and how far back."""
+    """Of which jobs, and how many days back."""
 
-    days: Annotated[int, Field(ge=1, le=400)] = 30
+    days: Annotated[int, Field(ge=1, le=MOST_DAYS_SHOWN)] = 30
 
 
 class JobCountsOut(BaseModel):
@@ -169,7 +170,7 @@ class JobCountsOut(BaseModel):
 
 
 class ExecutionCountsOut(BaseModel):
-    """What all runs came to, in the interval scheduler's words."""
+    """Counts of all runs, in the interval scheduler's words."""
 
     total: int
     average_duration_ms: int | None

@@ -1,4 +1,4 @@
-"""What goes over the wire about tokens, and how it translates."""
+"""Tokens as clients ask for them and see them."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
@@ -7,7 +7,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from evenbeat.control.ops.tokens import TokenPage
-from evenbeat.core.ops.access import LIFETIME, LONGEST_NAME, AccessToken, Role
+from evenbeat.core.limits import LONGEST_TOKEN_NAME
+from evenbeat.core.ops.access import LIFETIME, AccessToken, Role
 from evenbeat.core.time.durations import parse_duration
 
 DEFAULT_LIFETIME = "30d"
@@ -23,10 +24,10 @@ class TokenIn(BaseModel):
         },
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, strict=True)]
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOKEN_NAME, strict=True)]
     role: Role = Role.OPERATOR
     expires: Annotated[Any, WithJsonSchema({"type": ["string", "integer"]})] = Field(
-        DEFAULT_LIFETIME, description="how long it is good, as in 12h or 30d, or in seconds"
+        DEFAULT_LIFETIME, description="how long it is valid, as in 12h or 30d, or in seconds"
     )
 
     def lifetime(self) -> timedelta:
@@ -34,7 +35,7 @@ class TokenIn(BaseModel):
 
 
 class TokenOut(BaseModel):
-    """What is known of a token that we made."""
+    """What is stored of a token: never the token itself."""
 
     id: UUID
     name: str
@@ -46,16 +47,16 @@ class TokenOut(BaseModel):
     revoked_by: str | None
 
     @classmethod
-    def from_core(cls, kept: AccessToken, **more: Any) -> Self:
+    def from_core(cls, stored: AccessToken, **more: Any) -> Self:
         return cls(
-            id=kept.id,
-            name=kept.name,
-            role=kept.role,
-            issued_at=kept.issued_at,
-            issued_by=kept.issued_by,
-            expires_at=kept.expires_at,
-            revoked_at=kept.revoked_at,
-            revoked_by=kept.revoked_by,
+            id=stored.id,
+            name=stored.name,
+            role=stored.role,
+            issued_at=stored.issued_at,
+            issued_by=stored.issued_by,
+            expires_at=stored.expires_at,
+            revoked_at=stored.revoked_at,
+            revoked_by=stored.revoked_by,
             **more,
         )
 

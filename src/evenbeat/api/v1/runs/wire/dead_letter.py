@@ -1,4 +1,4 @@
-"""Dead letters as clients see them, and what they want done about them."""
+"""Dead letters as clients see them, and the actions on them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenbeat.api.v1.jobs.wire.actions import MOST_REFUSED, Switch
 from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.actions import MOST_AT_ONCE
 from evenbeat.control.runs.dead_letters import (
     ORIGINAL_PAYLOAD,
     LetterActionResult,
@@ -19,9 +18,15 @@ from evenbeat.control.runs.dead_letters import (
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import ErrorClass, Run
-from evenbeat.core.runs.dead_letters import (
+from evenbeat.core.limits import (
+    LARGEST_OFFSET,
+    LARGEST_PAGE,
     LONGEST_NOTE,
     LONGEST_OWNER,
+    LONGEST_SIGNATURE,
+    MOST_ACTED_ON_AT_ONCE,
+)
+from evenbeat.core.runs.dead_letters import (
     DeadLetter,
     LetterAction,
     LetterFilter,
@@ -31,7 +36,7 @@ from evenbeat.core.runs.dead_letters import (
     letter_id,
 )
 
-Signature = Annotated[Storable, Field(min_length=1, max_length=200)]
+Signature = Annotated[Storable, Field(min_length=1, max_length=LONGEST_SIGNATURE)]
 NoteText = Annotated[
     Storable, Field(min_length=1, max_length=LONGEST_NOTE, examples=["the disk was full"])
 ]
@@ -39,7 +44,7 @@ Owner = Annotated[Storable, Field(min_length=1, max_length=LONGEST_OWNER, exampl
 
 
 class LetterMatchIn(BaseModel):
-    """Which letters are meant; what is left out does not matter."""
+    """Which letters. Every condition that is given must hold."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,10 +52,10 @@ class LetterMatchIn(BaseModel):
     job_name: Name | None = None
     kind: Name | None = None
     group: Name | None = None
-    signature: Signature | None = Field(None, description="as /dead-letters/groups tells it")
+    signature: Signature | None = Field(None, description="as /dead-letters/groups shows it")
     owner: Name | None = None
 
-    def chosen(self, ids: list[UUID] | None, states: list[LetterState] | None) -> LetterFilter:
+    def to_filter(self, ids: list[UUID] | None, states: list[LetterState] | None) -> LetterFilter:
         return LetterFilter(
             ids=None if ids is None else frozenset(map(letter_id, ids)),
             states=frozenset(states) if states else None,
@@ -67,22 +72,22 @@ class LettersIn(LetterMatchIn):
     """Which letters, and which page of them."""
 
     state: LetterState | None = None
-    limit: Annotated[int, Field(ge=1, le=250)] = 50
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=LARGEST_PAGE)] = 50
+    offset: Annotated[int, Field(ge=0, le=LARGEST_OFFSET)] = 0
 
     def filter(self) -> LetterFilter:
-        return self.chosen(None, None if self.state is None else [self.state])
+        return self.to_filter(None, None if self.state is None else [self.state])
 
 
 class LetterFilterIn(LetterMatchIn):
-    """Which letters are meant; at least one thing must be said."""
+    """Which letters. At least one condition must be given."""
 
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST_ACTED_ON_AT_ONCE)] | None = None
     state: Annotated[list[LetterState], Field(min_length=1, max_length=4)] | None = None
-    all: Switch = Field(False, description="really every letter; goes with nothing else")
+    all: Switch = Field(False, description="every letter there is; goes with nothing else")
 
     def to_core(self) -> LetterFilter:
-        chosen = self.chosen(self.ids, self.state)
+        chosen = self.to_filter(self.ids, self.state)
         if chosen.is_everything != self.all:
             what = "goes with nothing else" if self.all else "says nothing"
             raise InvalidInput("filter", f"{what}: name the letters, or say all: true alone")
@@ -90,7 +95,7 @@ class LetterFilterIn(LetterMatchIn):
 
 
 class RemarkIn(BaseModel):
-    """A note, and who will see to it."""
+    """A note, and the owner who takes care of the letter."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -106,7 +111,7 @@ class RequeueIn(RemarkIn):
 
     payload: Any = Field(None, description="instead of the letter's; left out: as it was")
 
-    def wanted(self) -> Any:
+    def payload_or_original(self) -> Any:
         return self.payload if "payload" in self.model_fields_set else ORIGINAL_PAYLOAD
 
 
@@ -121,8 +126,8 @@ class LetterActionIn(RemarkIn):
 
     action: Annotated[LetterAction, Field(strict=False)]
     filter: Annotated[LetterFilterIn, Field(strict=False)]
-    dry_run: Switch = Field(False, description="say what would be done, and do nothing")
-    skip_refused: Switch = Field(False, description="do it to those that allow it")
+    dry_run: Switch = Field(False, description="only say what would be done")
+    skip_refused: Switch = Field(False, description="leave out letters that refuse")
 
 
 class LetterOut(BaseModel):
@@ -157,19 +162,19 @@ class LetterOut(BaseModel):
 
 
 class LetterDetailOut(LetterOut):
-    """A dead letter with the tries at its beat, the last first, as long as runs are kept."""
+    """A dead letter with the attempts at its beat, the last first, as long as runs are kept."""
 
     executions: list[ExecutionOut]
 
     @classmethod
-    def of(cls, letter: DeadLetter, runs: list[Run]) -> Self:
+    def from_parts(cls, letter: DeadLetter, runs: list[Run]) -> Self:
         return cls(
             **letter_fields(letter), executions=[ExecutionOut.from_core(run) for run in runs]
         )
 
 
 class LettersOut(BaseModel):
-    """A page of letters: those that nobody has acknowledged first, the newest of each first."""
+    """A page of letters: those not acknowledged first, then by age, the newest first."""
 
     dead_letters: list[LetterOut]
     total: int
@@ -209,7 +214,7 @@ class LetterGroupOut(BaseModel):
 
 
 class LetterGroupsOut(BaseModel):
-    """A page of ways to fail, those with most letters that nobody has acknowledged first."""
+    """A page of signatures; those with most letters not acknowledged come first."""
 
     groups: list[LetterGroupOut]
     total: int
@@ -240,16 +245,16 @@ class LetterActionOut(BaseModel):
     refusals: list[RefusedLetterOut]
 
     @classmethod
-    def from_core(cls, tally: LetterActionResult) -> Self:
+    def from_core(cls, result: LetterActionResult) -> Self:
         return cls(
-            action=tally.action,
-            dry_run=tally.is_dry_run,
-            changed=len(tally.changed),
-            ids=[run_uid(each) for each in tally.changed],
-            refused=len(tally.refused),
+            action=result.action,
+            dry_run=result.is_dry_run,
+            changed=len(result.changed),
+            ids=[run_uid(each) for each in result.changed],
+            refused=len(result.refused),
             refusals=[
                 RefusedLetterOut(id=run_uid(each.id), error=str(each.error))
-                for each in tally.refused[:MOST_REFUSED]
+                for each in result.refused[:MOST_REFUSED]
             ],
         )
 

@@ -1,29 +1,18 @@
 """Runs as clients see them."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Self
+from typing import Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import BaseModel, Field
 
 from evenbeat.control.runs.history import RunPage
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import Cause, ErrorClass, Run, RunState
-from evenbeat.core.time.durations import DurationLimits
-
-# The contract's three retries are four tries.
-DEFAULT_ATTEMPTS = 4
-TIMEOUT = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
-
-# Read by core, whose messages say more than "none of these types".
-TEXT_OR_OBJECT = WithJsonSchema({"type": ["string", "object", "null"]})
-TEXT_OR_SECONDS = WithJsonSchema({"type": ["string", "integer", "null"]})
-
-Label = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class ExecutionOut(BaseModel):
-    """One run: a try at the job, or beats that were skipped and why."""
+    """One run: an attempt at the job, or beats that were skipped and why."""
 
     id: UUID
     job_id: UUID
