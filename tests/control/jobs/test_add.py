@@ -54,7 +54,7 @@ async def test_the_job_that_comes_back_is_the_one_that_is_stored(
 
 
 async def test_a_job_costs_one_statement(jobs: Jobs, database: Database) -> None:
-    real = Jobs(Database(database.url), jobs._admission._registry)
+    real = Jobs(Database(database.url), jobs._registry)
     await real._database.open()
     try:
         await real.add(definition())

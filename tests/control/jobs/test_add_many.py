@@ -197,7 +197,7 @@ async def test_a_lane_that_is_closed_meanwhile_leaves_none_of_them(
     async def leave_closed(session: Session, lanes: Any) -> None:
         """As if somebody had closed what was just opened."""
 
-    monkeypatch.setattr("evenbeat.control.jobs.adding.open_lanes", leave_closed)
+    monkeypatch.setattr("evenbeat.store.jobs.job_inserts.open_lanes", leave_closed)
     with pytest.raises(Conflict, match="lane"):
         await jobs.add_many([definition(), definition()])
     assert (await counts(database))["job"] == 0

@@ -10,17 +10,21 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control.jobs import group_commit, lost_answers
-from evenbeat.control.jobs.adding import LARGEST_TOGETHER, JobAdder
-from evenbeat.control.jobs.group_commit import MOST_TOGETHER, MOST_UNDER_WAY, GroupCommit
+from evenbeat.control.jobs.adding import JobAdder
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.ops.audit import PYTHON, Actor
+from evenbeat.core.ops.audit import Actor
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database import pool as store_database
 from evenbeat.store.database.pool import Database
-from evenbeat.store.jobs import jobs
+from evenbeat.store.jobs import job_writer, jobs, lost_answers
+from evenbeat.store.jobs.job_writer import (
+    LARGEST_SHARED_PAYLOAD,
+    MOST_BATCHES_AT_ONCE,
+    MOST_IN_BATCH,
+    GroupCommit,
+)
 from tests.control.given import definition, fetch, value
 from tests.engine.node_runner import Does
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
@@ -40,7 +44,7 @@ class Paper:
         self.written: list[list[str]] = []
         self.go_on = asyncio.Event()
         self.at_once = at_once
-        self.gathering = GroupCommit(self.write, at_once)
+        self.group_commit = GroupCommit(self.write, at_once)
 
     async def write(self, items: list[str]) -> None:
         self.written.append(items)
@@ -52,8 +56,8 @@ class Paper:
 
     async def begin(self, *items: str) -> list[asyncio.Task[None]]:
         """All of them asked for; the first ones are on their way."""
-        tasks = [asyncio.create_task(self.gathering.add(item)) for item in items]
-        await eventually(lambda: len(self.gathering) == len(items) - self.at_once)
+        tasks = [asyncio.create_task(self.group_commit.add(item)) for item in items]
+        await eventually(lambda: self.group_commit.waiting_count == len(items) - self.at_once)
         return tasks
 
 
@@ -61,7 +65,7 @@ async def test_who_comes_alone_waits_for_nobody() -> None:
     paper = Paper()
     paper.go_on.set()
     for item in ("a", "b"):
-        await paper.gathering.add(item)
+        await paper.group_commit.add(item)
     assert paper.written == [["a"], ["b"]]
 
 
@@ -72,7 +76,7 @@ async def test_who_comes_meanwhile_goes_together() -> None:
     paper.go_on.set()
     await asyncio.gather(*tasks)
     assert paper.written == [["a"], ["b", "c", "d"]]
-    await paper.gathering.add("e")
+    await paper.group_commit.add("e")
     assert paper.written[2:] == [["e"]]
 
 
@@ -85,15 +89,15 @@ async def test_so_many_are_written_at_once_and_no_more() -> None:
     paper.go_on.set()
     await asyncio.gather(*tasks[1:])
     assert paper.written == [["a"], ["b"], ["c", "d", "e"]]
-    await paper.gathering.add("f")
+    await paper.group_commit.add("f")
 
 
 async def test_no_more_go_together_than_one_statement_may_hold() -> None:
     paper = Paper()
-    tasks = await paper.begin("first", *map(str, range(MOST_TOGETHER + 1)))
+    tasks = await paper.begin("first", *map(str, range(MOST_IN_BATCH + 1)))
     paper.go_on.set()
     await asyncio.gather(*tasks)
-    assert [len(items) for items in paper.written] == [1, MOST_TOGETHER, 1]
+    assert [len(items) for items in paper.written] == [1, MOST_IN_BATCH, 1]
 
 
 async def test_one_that_cannot_be_written_is_told_so_and_the_others_are_written() -> None:
@@ -113,7 +117,7 @@ async def test_when_the_database_is_lost_nothing_is_written_again() -> None:
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [type(None), StoreUnavailable, StoreUnavailable]
     assert len(paper.written) == 2
-    await paper.gathering.add("later")
+    await paper.group_commit.add("later")
 
 
 async def test_the_first_ones_error_is_its_own() -> None:
@@ -143,7 +147,7 @@ async def test_who_goes_away_in_the_midst_of_it_takes_nobody_along() -> None:
     gone.cancel()
     paper.go_on.set()
     await other
-    await paper.gathering.done()
+    await paper.group_commit.close()
     assert paper.written == [["first"], ["gone", "other"]]
 
 
@@ -152,7 +156,7 @@ async def test_done_waits_for_what_is_on_its_way() -> None:
     tasks = await paper.begin("first", "a", "b")
     paper.go_on.set()
     await tasks[0]
-    await paper.gathering.done()
+    await paper.group_commit.close()
     assert paper.written == [["first"], ["a", "b"]]
 
 
@@ -162,7 +166,7 @@ class LaterClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", self.time)
-        monkeypatch.setattr(group_commit, "LONGEST_WAIT", 1000.0)
+        monkeypatch.setattr(job_writer, "LONGEST_WAIT", 1000.0)
 
     def time(self) -> float:
         return time.monotonic() + self.ahead
@@ -178,7 +182,7 @@ async def test_who_has_waited_too_long_is_told_so_and_never_written(
         await late
     paper.go_on.set()
     await first
-    await paper.gathering.add("next")
+    await paper.group_commit.add("next")
     assert paper.written == [["first"], ["next"]]
 
 
@@ -202,7 +206,7 @@ def nobody_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("lock_timeout", "statement_timeout"):
         monkeypatch.setitem(store_database.SESSION_SETTINGS, limit, "10min")
     monkeypatch.setattr(store_database, "COMMAND_TIMEOUT", 600.0)
-    monkeypatch.setattr(group_commit, "LONGEST_WAIT", 600.0)
+    monkeypatch.setattr(job_writer, "LONGEST_WAIT", 600.0)
     monkeypatch.setattr(lost_answers, "PATIENCE", 60.0)
 
 
@@ -231,7 +235,7 @@ async def far(proxy: CuttingProxy, admission: JobAdder) -> AsyncIterator[JobAdde
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(4):
             connection = await stack.enter_async_context(ours.connection())
-            await admission.add(definition(), None, connection, PYTHON)
+            await admission.add(definition(), connection=connection)
     made = JobAdder(ours, Registry([Does(Done())]))
     yield made
     await made.close()
@@ -239,7 +243,7 @@ async def far(proxy: CuttingProxy, admission: JobAdder) -> AsyncIterator[JobAdde
 
 
 def waits(admission: JobAdder, count: int) -> bool:
-    return len(admission.gathering) == count
+    return admission._writer.group_commit.waiting_count == count
 
 
 async def held_up(
@@ -250,8 +254,8 @@ async def held_up(
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
         for each, by in given:
-            tasks.append(asyncio.create_task(admission.add(each, None, None, by)))
-            under_way = min(len(tasks), MOST_UNDER_WAY)
+            tasks.append(asyncio.create_task(admission.add(each, by=by)))
+            under_way = min(len(tasks), MOST_BATCHES_AT_ONCE)
             await eventually(partial(value, database, HELD_UP, under_way))
             await eventually(partial(waits, admission, len(tasks) - under_way))
     return await asyncio.gather(*tasks, return_exceptions=True)
@@ -265,7 +269,7 @@ async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answ
         for n in range(6)
     ]
     # Whoever is first finds its lane closed, and goes another way.
-    await admission.add(definition(), None, None, PYTHON)
+    await admission.add(definition())
     added = await held_up(admission, database, given)
     assert await value(database, "select count(distinct xmin::text) from evenbeat.job") == 4
     for job, (wanted, by) in zip(added, given, strict=True):
@@ -297,16 +301,16 @@ async def test_who_might_wait_for_others_goes_its_own_way(
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
         ways: list[Any] = [
-            *(admission.add(definition(), None, None, by) for _ in range(MOST_UNDER_WAY)),
-            admission.add(definition(name="a"), None, None, by),
-            admission.add(definition(), "key", None, by),
-            admission.add(definition(payload="x" * LARGEST_TOGETHER), None, None, by),
+            *(admission.add(definition(), by=by) for _ in range(MOST_BATCHES_AT_ONCE)),
+            admission.add(definition(name="a"), by=by),
+            admission.add(definition(), dedupe_key="key", by=by),
+            admission.add(definition(payload="x" * LARGEST_SHARED_PAYLOAD), by=by),
             # In bytes, that is.
-            admission.add(definition(payload="ü" * (LARGEST_TOGETHER // 2)), None, None, by),
+            admission.add(definition(payload="ü" * (LARGEST_SHARED_PAYLOAD // 2)), by=by),
         ]
         tasks = [asyncio.create_task(way) for way in ways]
         await eventually(partial(value, database, HELD_UP, len(tasks)))
-        assert len(admission.gathering) == 0
+        assert admission._writer.group_commit.waiting_count == 0
     await asyncio.gather(*tasks)
 
 
@@ -349,19 +353,16 @@ async def test_while_some_are_looked_for_others_are_written(
         # Of the connections that were cut, some may be found out only now.
         while True:
             with contextlib.suppress(StoreUnavailable):
-                return await far.add(definition(), None, None, PYTHON)
+                return await far.add(definition())
 
     async with database.connection() as other, other.transaction():
         # What the server has been asked for waits for this, whatever becomes of its connection.
         await other.execute("lock table evenbeat.audit in share mode")
-        adding = [
-            asyncio.create_task(far.add(definition(), None, None, PYTHON))
-            for _ in range(MOST_UNDER_WAY)
-        ]
-        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY))
+        adding = [asyncio.create_task(far.add(definition())) for _ in range(MOST_BATCHES_AT_ONCE)]
+        await eventually(partial(value, database, HELD_UP, MOST_BATCHES_AT_ONCE))
         proxy.close()
         adding.append(asyncio.create_task(insist()))
-        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY + 1))
+        await eventually(partial(value, database, HELD_UP, MOST_BATCHES_AT_ONCE + 1))
         assert not any(task.done() for task in adding)
     assert all(job.is_new for job in await asyncio.gather(*adding))
 
@@ -377,7 +378,7 @@ async def test_a_network_that_is_cut_is_found_out_once_for_all_connections(
         raise StoreUnavailable("no answer") from TimeoutError()
 
     before = await pids()
-    unanswered = await lost_answers.try_write(database, time_out)
+    unanswered = await job_writer.try_write(database, time_out)
     assert unanswered is not None
     assert unanswered.pid in before
     assert not before & await pids()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control.jobs import lost_answers
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import lost_answers
 from tests.control.given import counts, definition, value
 from tests.engine.node_runner import Does
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy

@@ -39,7 +39,7 @@ async def test_a_job_added_in_quiet_is_heard_of_with_its_commit(
     jobs: Jobs, database: Database, heard: list[Any]
 ) -> None:
     await jobs.add(definition())
-    assert jobs._admission._waker._waking is None
+    assert jobs._waker._waking is None
     assert await told_all(heard, database) == 1
 
 
@@ -57,7 +57,7 @@ async def test_a_rush_is_heard_of_and_costs_few_wake_ups(
 async def test_a_job_that_is_stored_while_the_nodes_are_woken_is_heard_of_too(
     jobs: Jobs, database: Database, heard: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waker, woken = jobs._admission._waker, asyncio.Event()
+    waker, woken = jobs._waker, asyncio.Event()
     real = clocks.wake
 
     async def wake_and_be_asked_again(session: Any) -> None:
@@ -68,7 +68,7 @@ async def test_a_job_that_is_stored_while_the_nodes_are_woken_is_heard_of_too(
 
     monkeypatch.setattr(clocks, "wake", wake_and_be_asked_again)
     waker.wake_soon()
-    await waker.done()
+    await waker.close()
     monkeypatch.setattr(clocks, "wake", real)
     assert await told_all(heard, database) == 2
 
@@ -102,6 +102,6 @@ async def test_a_database_that_is_gone_when_the_nodes_are_to_be_woken_is_only_to
     with capture_logs() as lines:
         waker.wake_soon()
         await other.close()
-        await waker.done()
+        await waker.close()
     # Whether there was still somebody to ask is a matter of milliseconds.
     assert {line["event"] for line in lines} <= {log.LOOP_FAILED}

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from evenbeat.control.jobs.adding import open_lanes
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs import actions as acts
 from evenbeat.core.jobs.actions import JobChange
@@ -28,6 +27,7 @@ from evenbeat.store.balance import load_map
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
+from evenbeat.store.jobs.job_inserts import open_lanes
 from evenbeat.store.jobs.jobs import StoredJob
 from evenbeat.store.ops import audit
 from evenbeat.store.runs import completions, leases

@@ -1,106 +1,30 @@
 """Jobs as people handle them: everything that can be done to them."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
 from evenbeat.control.jobs.actions import ActionResult
-from evenbeat.control.jobs.adding import TRIES, Batch, JobAdder
-from evenbeat.control.jobs.job_placer import JobPlacer
-from evenbeat.control.jobs.unserved import can_node_run, unserved_warnings
-from evenbeat.control.jobs.validation import NewJobEntry
+from evenbeat.control.jobs.adding import JobAdder
+from evenbeat.control.jobs.validation import can_node_run, unserved_warnings
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.ids import read_uid
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, Job
 from evenbeat.core.ops.audit import PYTHON, Actor
 from evenbeat.core.ops.explain import ExplanationContext, explain_job
-from evenbeat.core.runs.registry import Registry
 from evenbeat.core.suggestions import did_you_mean
-from evenbeat.observe import traces
-from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
-from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions as store_actions
-from evenbeat.store.jobs import groups, jobs
+from evenbeat.store.jobs import jobs
 from evenbeat.store.jobs.actions import JobVersion
 from evenbeat.store.jobs.jobs import UnreadableDefinition
 from evenbeat.store.ops import maintenance, nodes
 
 
-class Jobs:
-    """The jobs of one database."""
-
-    def __init__(
-        self, database: Database, registry: Registry, placement: Placer | None = None
-    ) -> None:
-        """Without a `placement` jobs are left to the nodes to place."""
-        self._database = database
-        self._admission = JobAdder(database, registry)
-        self._placing = JobPlacer(database, placement)
-
-    @traces.trace_sending
-    async def add(
-        self,
-        definition: Definition,
-        *,
-        dedupe_key: str | None = None,
-        connection: Any = None,
-        by: Actor = PYTHON,
-    ) -> Job:
-        """Plan and store a new job, and wake the nodes. What comes back is on disk.
-
-        While a live job holds the `dedupe_key`, that job comes back instead: `is_new` tells. On a
-        `connection` of asyncpg the job is part of the caller's transaction, and of its fate.
-        """
-        job = await self._admission.add(definition, dedupe_key, connection, by)
-        return job if connection is not None else await self._placing.of_new(job)
-
-    async def add_many(
-        self, entries: Iterable[NewJobEntry], *, connection: Any = None, by: Actor = PYTHON
-    ) -> Batch:
-        """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
-        batch = await self._admission.add_many(entries, connection, by)
-        if connection is None and batch.are_recurring:
-            await self._placing.of(batch.uids)
-        return batch
-
-    async def add_within(
-        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
-    ) -> list[UUID]:
-        """New jobs as a part of another change: in its transaction, and of its fate."""
-        return await self._admission.add_within(session, definitions, by)
-
-    async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
-        """The job of this name is to be so: made, changed, or left as it is; may be repeated.
-
-        A schedule that stays the same keeps its rhythm and whatever beat it owes.
-        """
-        if definition.name is None:
-            raise InvalidInput("name", "is missing: it says which job is meant")
-        to = await self._admission.check(definition)
-        for _ in range(TRIES):
-            job = await jobs.find_job_by_name(self._database, definition.name)
-            try:
-                if job is None:
-                    return await self.add(definition, by=by)
-                if await self._admission.is_same(job, definition):
-                    return replace(job, warnings=await self._warnings(to))
-                return await self._edit(job.uid, to, by=by, version=job.version)
-            except (Conflict, NotFound):
-                # Somebody has taken the name, changed or deleted the job, since we looked.
-                continue
-        raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
-
-    async def is_put(self, definition: Definition) -> bool | None:
-        """Whether `put` would change nothing; None: there is no job of this name yet."""
-        await self._admission.refuse(definition)
-        job = definition.name and await jobs.find_job_by_name(self._database, definition.name)
-        return await self._admission.is_same(job, definition) if job else None
+class Jobs(JobAdder):
+    """The jobs of one database. How jobs are added is in `adding`."""
 
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
         return await jobs.find_job(self._database, uid, with_deleted=with_deleted)
@@ -190,7 +114,7 @@ class Jobs:
         No beat is lost by an edit and none runs twice; the old definition is kept as a version.
         `dry_run` checks everything and gives the job as it would be.
         """
-        to = await self._admission.check(definition)
+        to = await self.resolve_definition(definition)
         if dry_run:
             job = await actions.try_edit(self._database, uid, to, by=by, version=version)
             return replace(
@@ -236,25 +160,8 @@ class Jobs:
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
         if not dry_run and action in actions.MAP_CHANGING_ACTIONS:
-            await self._placing.of(tally.changed)
+            await self._placer.place(tally.changed)
         return tally
-
-    async def _edit(self, uid: UUID, to: Definition, *, by: Actor, version: int | None) -> Job:
-        waits = await unserved_warnings(self._database, [to])
-        told = await actions.edit(self._database, uid, to, by=by, version=version)
-        await self._placing.of([uid])
-        return replace(await self.get(uid), warnings=(*told, *waits))
-
-    async def _warnings(self, definition: Definition) -> tuple[str, ...]:
-        """What it says of its group that does not hold there, and whether it waits for a node."""
-        waits = await unserved_warnings(self._database, [definition])
-        asked = definition.group
-        if asked is None or (asked.max_running is None and asked.rate is None):
-            return waits
-        return (
-            *describe_group_conflicts(asked, await groups.find_group(self._database, asked.key)),
-            *waits,
-        )
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)
@@ -264,7 +171,3 @@ class Jobs:
         """One job is many of one."""
         if not (await self.act(action, Filter.one(uid), by=by)).changed:
             raise NotFound(f"no job {uid}")
-
-    async def close(self) -> None:
-        """See to it that the nodes have heard of every job; before the database is closed."""
-        await self._admission.close()

@@ -26,7 +26,8 @@ class Registry:
     """
 
     def __init__(self, handlers: Iterable[Handler] = (), known: Iterable[Kind] = ()) -> None:
-        self._kinds: dict[str, Kind] = {each.kind: each for each in known}
+        # Read by those who validate jobs; changed only by `add`.
+        self.kinds: dict[str, Kind] = {each.kind: each for each in known}
         self._handlers: dict[str, Handler] = {}
         self._instant: set[str] = set()
         # Of a kind whose handler says so (`most_at_once`), a node runs no more than that.
@@ -38,7 +39,7 @@ class Registry:
         """Serve a kind; before a node starts, since it then says what it serves."""
         if handler.kind in self._handlers:
             raise InvalidInput("kind", f"there is a handler for {handler.kind} already")
-        self._kinds[handler.kind] = handler
+        self.kinds[handler.kind] = handler
         self._handlers[handler.kind] = handler
         if not inspect.iscoroutinefunction(handler.run):
             self._instant.add(handler.kind)
@@ -59,10 +60,10 @@ class Registry:
         return kind in self._instant
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._kinds))
+        return iter(sorted(self.kinds))
 
     def __contains__(self, kind: str) -> bool:
-        return kind in self._kinds
+        return kind in self.kinds
 
     def __getitem__(self, kind: str) -> Kind:
-        return self._kinds[kind]
+        return self.kinds[kind]

@@ -181,7 +181,7 @@ class Claimer:
             self._busy = set(counts)
             # Lanes that had nothing are asked for one: what they leave over says nothing.
             self._is_more = any(count >= places[lane] for lane, count in counts.items())
-            self._recorder.watch.hear(held[0].run.started_at)
+            self._recorder.watch.set_time(held[0].run.started_at)
             self._start(held)
         return len(held)
 
