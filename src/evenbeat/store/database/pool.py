@@ -12,6 +12,7 @@ from evenbeat.store.database.connection_errors import (
     UNAVAILABLE_ERRORS,
     breaks_all_connections,
     breaks_connection,
+    store_unavailable,
     translate_driver_errors,
 )
 from evenbeat.store.database.route import CONNECT_TIMEOUT, SQL, Route, driver
@@ -94,24 +95,30 @@ class Session:
         self._clock = clock
 
     async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             return await self._runner.fetch(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
 
     async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             return await self._runner.fetchrow(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
 
     async def fetch_value(self, statement: Statement, **given: Any) -> Any:
         row = await self.fetch_row(statement, **given)
         return None if row is None else row[0]
 
     async def execute(self, statement: Statement, **given: Any) -> int:
-        """Run it and say how many rows it changed."""
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        """Run it and return how many rows it changed."""
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             status: str = await self._runner.execute(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
         count = status.rpartition(" ")[2]
         return int(count) if count.isdecimal() else 0
 
@@ -219,10 +226,12 @@ class Database(Session):
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Any]:
-        # Where one is at hand nothing is waited for, and a timer would cost 40 µs a statement.
+        # An idle connection is there at once, and a timer would cost 40 µs for each statement.
         longest = None if self._runner.get_idle_size() else CONNECT_TIMEOUT
-        with translate_driver_errors():
+        try:
             connection = await self._runner.acquire(timeout=longest)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
         try:
             yield connection
         except (StoreUnavailable, *UNAVAILABLE_ERRORS) as error:

@@ -5,7 +5,7 @@ Two vocabularies are read: ours, and that of the interval scheduler whose client
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -27,6 +27,7 @@ CRAWL = "crawl"
 CRAWL_WORDS = ("url", "source_id", "source_name", "metadata")
 # Three retries are four tries.
 DEFAULT_ATTEMPTS = 4
+DEFAULT_BACKOFF = Exponential()
 MOST_ATTEMPTS = 100
 MOST_LABELS = 50
 TIMEOUT = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=30))
@@ -173,13 +174,13 @@ class JobIn(BaseModel):
 
     def _timetable(self, words: dict[str, Any]) -> Timetable:
         self._one_of("schedule", *interval_scheduler_words.WORDS)
-        written = {
-            "schedule": interval_scheduler_words.schedule_of(words)
-            if self.schedule is None
-            else job_registry_words.read_schedule(self.schedule)
-        } | self._given(*TIMING)
+        schedule = self.schedule
+        if schedule is None:
+            schedule = interval_scheduler_words.schedule_of(words)
+        elif isinstance(schedule, dict):
+            schedule = job_registry_words.read_schedule(cast("dict[str, Any]", schedule))
         try:
-            return Timetable.from_object(written)
+            return Timetable.from_object({"schedule": schedule} | self._given(*TIMING))
         except InvalidInput as error:
             raise in_compat_words(error, words) from None
 
@@ -206,7 +207,7 @@ class JobIn(BaseModel):
     def _backoff(self) -> Backoff:
         if self._one_of("backoff", "retry_backoff_seconds"):
             return Exponential(base=timedelta(seconds=self.retry_backoff_seconds or 0))
-        return Exponential() if self.backoff is None else Backoff.from_object(self.backoff)
+        return DEFAULT_BACKOFF if self.backoff is None else Backoff.from_object(self.backoff)
 
     def _durations(self) -> dict[str, timedelta]:
         given = {"timeout": TIMEOUT, "start_deadline": DEADLINE}
