@@ -1,4 +1,4 @@
-"""Moving in: what is new comes in, what is there stays as it is, and all or nothing is written."""
+"""Imports: new jobs are added, existing ones stay as they are, and all or nothing is written."""
 
 import json
 from collections.abc import AsyncIterator
@@ -40,7 +40,9 @@ async def test_importing_again_changes_nothing(eb: Evenbeat, database: Database)
     assert await eb.imports.add_new_jobs(moved, by=BY) == 0
 
 
-async def test_a_job_that_differs_is_told_and_left_alone(eb: Evenbeat, database: Database) -> None:
+async def test_a_job_that_differs_is_reported_and_not_changed(
+    eb: Evenbeat, database: Database
+) -> None:
     await eb.imports.add_new_jobs(await eb.imports.preview(crontab("0 3 * * * two\n")), by=BY)
     changed = await eb.imports.preview(crontab("0 4 * * * two\n"))
     [finding] = changed.findings
@@ -55,13 +57,13 @@ async def test_a_job_that_differs_is_told_and_left_alone(eb: Evenbeat, database:
     assert job.version == 1
 
 
-async def test_looking_writes_nothing(eb: Evenbeat, database: Database) -> None:
+async def test_a_preview_writes_nothing(eb: Evenbeat, database: Database) -> None:
     await eb.imports.preview(crontab("* * * * * one\n"))
     async with database.connection() as connection:
         assert await connection.fetchval("select count(*) from evenbeat.lane") == 0
 
 
-async def test_what_no_kind_accepts_is_told_by_line(eb: Evenbeat) -> None:
+async def test_a_payload_that_its_kind_refuses_is_reported_by_line(eb: Evenbeat) -> None:
     [candidate] = read_crontab_candidates(
         parse_crontab("* * * * * one\n"), zone="UTC", prefix="", kind="dance"
     )
@@ -85,7 +87,7 @@ def resting(name: str, aside: Action) -> ImportCandidate:
     return ImportCandidate(1, name, Definition("echo", timetable, name=name), aside=aside)
 
 
-async def test_what_rested_comes_in_at_rest_and_is_audited(
+async def test_a_job_that_was_paused_is_added_paused_and_audited(
     eb: Evenbeat, database: Database
 ) -> None:
     report = await eb.imports.preview([resting("a", Action.PAUSE), resting("b", Action.DISABLE)])
@@ -96,7 +98,7 @@ async def test_what_rested_comes_in_at_rest_and_is_audited(
     assert sorted(done) == [(action, "tests") for action in ("add", "add", "disable", "pause")]
 
 
-async def test_all_come_in_or_none(eb: Evenbeat, database: Database) -> None:
+async def test_all_jobs_are_added_or_none(eb: Evenbeat, database: Database) -> None:
     report = await eb.imports.preview([resting("a", Action.PAUSE), resting("b", Action.PAUSE)])
     await eb.jobs.add(Definition("echo", Timetable(parse("now")), name="b"))
     with pytest.raises(Conflict):

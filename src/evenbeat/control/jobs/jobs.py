@@ -1,4 +1,4 @@
-"""Jobs as people handle them: everything that can be done to them."""
+"""What people do with jobs: `eb.jobs` with all its methods."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -30,7 +30,7 @@ class Jobs(JobAdder):
         return await jobs.find_job(self._database, uid, with_deleted=with_deleted)
 
     async def find(self, name_or_id: str) -> Job:
-        """As people call it; a text that is an id is never taken for a name."""
+        """The job of this name or id. A text that is an id is never taken for a name."""
         uid = read_uid(name_or_id)
         if uid is not None:
             return await self.get(uid)
@@ -41,7 +41,7 @@ class Jobs(JobAdder):
         return job
 
     async def explain(self, uid: UUID) -> str:
-        """Where it stands and what comes next: in a sentence or two."""
+        """The job's situation and what happens next, in a sentence or two."""
         job = await self.get(uid)
         living = [node for node in await nodes.list_nodes(self._database, dead=0) if node.is_alive]
         kind, runs_on = job.definition.kind, job.definition.runs_on
@@ -59,45 +59,45 @@ class Jobs(JobAdder):
         return explain_job(job, await clock.now(self._database), around)
 
     async def run(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Run it once, now; its schedule is not touched. A retry that waits comes forward instead.
+        """Run the job once, now; its schedule stays. If a retry waits, the retry runs now instead.
 
         A paused or disabled job runs once and stays so. Refused while it runs.
         """
         return await self._do(Action.RUN, uid, by)
 
     async def pause(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Keep the schedule and run nothing of it; a run in hand finishes first."""
+        """Keep the schedule, but start no runs by it. A current run finishes."""
         return await self._do(Action.PAUSE, uid, by)
 
     async def resume(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take the schedule up again at the first beat from now; a one-off job is still owed its.
+        """Resume the schedule at the first beat from now. A one-off job still gets its only beat.
 
-        While it runs, what was asked of it is taken back.
+        If the job is running, a pause that waits for the end of the run is withdrawn.
         """
         return await self._do(Action.RESUME, uid, by)
 
     async def retry(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Bring back what is over: once more, now, and then by its schedule."""
+        """Run a job that has ended again: now, and then by its schedule."""
         return await self._do(Action.RETRY, uid, by)
 
     async def cancel(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Stop it for good. A run in hand is stopped wherever it runs, once its node hears."""
+        """Stop the job for good. Its node stops a current run."""
         return await self._do(Action.CANCEL, uid, by)
 
     async def release(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take its run from a node that is stuck; it is due again at once, and was no attempt.
+        """Take a run from a node that is stuck. The job is due at once, and no attempt is counted.
 
-        Whatever that node still writes of it is fenced. If it lives, it stops the handler when it
-        notices, within seconds.
+        What that node still writes about the run is refused. If the node is alive, it notices
+        within seconds and stops the handler.
         """
         return await self._do(Action.RELEASE, uid, by)
 
     async def enable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """As resume, for a disabled job."""
+        """The same as resume, for a disabled job."""
         return await self._do(Action.ENABLE, uid, by)
 
     async def disable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take it out until it is enabled; a run in hand finishes first."""
+        """Start no runs until the job is enabled. A current run finishes."""
         return await self._do(Action.DISABLE, uid, by)
 
     async def edit(
@@ -109,10 +109,11 @@ class Jobs(JobAdder):
         by: Actor = PYTHON,
         dry_run: bool = False,
     ) -> Job:
-        """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
+        """Give the job another definition, if it is still at `version`.
 
-        No beat is lost by an edit and none runs twice; the old definition is kept as a version.
-        `dry_run` checks everything and gives the job as it would be.
+        A current run keeps the old definition. No beat is lost by an edit and none runs twice. The
+        old definition is kept as a version. `dry_run` checks everything, changes nothing and
+        returns the job as it would be.
         """
         to = await self.resolve_definition(definition)
         if dry_run:
@@ -123,17 +124,17 @@ class Jobs(JobAdder):
         return await self._edit(uid, to, by=by, version=version)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
-        """Remove it, and stop its run; its name is free at once, and its history stays."""
+        """Delete the job and stop its run. Its name is free at once; its history stays."""
         await self._act_on_one(Action.DELETE, uid, by)
 
     async def versions(self, uid: UUID) -> list[JobVersion]:
-        """Every definition it has had, the one in force first; of a deleted job too."""
+        """Every definition that the job has had, the current one first. The job may be deleted."""
         return await store_actions.list_versions(
             self._database, await jobs.find_job_id(self._database, uid)
         )
 
     async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
-        """Edit it back to a definition it had."""
+        """Edit the job back to a definition that it had."""
         found = next((each for each in await self.versions(uid) if each.number == version), None)
         if found is None:
             raise NotFound(f"job {uid} has no version {version}")
@@ -150,24 +151,24 @@ class Jobs(JobAdder):
         dry_run: bool = False,
         skip_refused: bool = False,
     ) -> ActionResult:
-        """Do it to every job that is meant, up to 10,000, in one transaction: to all or to none.
+        """Do the action to every job that matches, up to 10,000, in one transaction: all or none.
 
-        `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
+        `dry_run` decides for every job, but writes nothing. `skip_refused` leaves out the jobs
+        whose state does not allow the action.
         """
         if action is Action.EDIT:
             raise InvalidInput("action", "edit takes one job and its definition")
-        tally = await actions.act(
+        result = await actions.act(
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
         if not dry_run and action in actions.MAP_CHANGING_ACTIONS:
-            await self._placer.place(tally.changed)
-        return tally
+            await self._placer.place(result.changed)
+        return result
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)
         return await self.get(uid)
 
     async def _act_on_one(self, action: Action, uid: UUID, by: Actor) -> None:
-        """One job is many of one."""
         if not (await self.act(action, Filter.one(uid), by=by)).changed:
             raise NotFound(f"no job {uid}")
