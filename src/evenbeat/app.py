@@ -109,7 +109,7 @@ class Evenbeat(UserCode):
         self._watch = DatabaseClock(database)
         self.placement = Placer(database, self.settings.balancing, self.metrics)
         self.jobs = Jobs(database, self.registry, self.placement)
-        self.intake = Imports(database, self.jobs)
+        self.imports = Imports(database, self.jobs)
         self.runs = History(database)
         self.groups = Groups(database)
         self.dead_letters = DeadLetters(database, self.jobs)

@@ -1,6 +1,6 @@
 """Whoever asks: what sign-in found out about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from evenbeat.core.errors import NotPermitted
@@ -16,11 +16,11 @@ class ApiCaller:
     role: Role
     token_id: UUID | None = None
     request_id: str = ""
+    # As the audit names them.
+    actor: Actor = field(init=False)
 
-    @property
-    def actor(self) -> Actor:
-        """As the audit names them."""
-        return Actor(self.name, self.request_id or None)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "actor", Actor(self.name, self.request_id or None))
 
     def check(self, needed: Role) -> None:
         """Raise NotPermitted unless their role is this one or a higher one."""

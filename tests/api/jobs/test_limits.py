@@ -20,7 +20,7 @@ from evenbeat.api.v1.jobs.wire.job_out import JobDetailOut
 from evenbeat.api.v1.jobs.wire.patch import WRITABLE, apply_changes, find_changes
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
-from evenbeat.control.jobs.checks import check_definition, check_policy
+from evenbeat.control.jobs.validation import check_definition, check_policy
 from evenbeat.core import limits
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.backoff import Exponential, Fixed, Linear, RetryRule

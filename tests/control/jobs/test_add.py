@@ -1,4 +1,4 @@
-"""Adding a job: what comes back is what was stored, and what cannot work is named by its field."""
+"""Adding a job: the returned job is the stored one, and an error names the field."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,9 +44,7 @@ WRITTEN: list[Definition] = [
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=str)
-async def test_the_job_that_comes_back_is_the_one_that_is_stored(
-    jobs: Jobs, written: Definition
-) -> None:
+async def test_the_returned_job_is_the_stored_one(jobs: Jobs, written: Definition) -> None:
     job = await jobs.add(written)
     assert job == await jobs.get(job.uid)
     assert job.is_new
@@ -54,7 +52,7 @@ async def test_the_job_that_comes_back_is_the_one_that_is_stored(
 
 
 async def test_a_job_costs_one_statement(jobs: Jobs, database: Database) -> None:
-    real = Jobs(Database(database.url), jobs._admission._registry)
+    real = Jobs(Database(database.url), jobs._registry)
     await real._database.open()
     try:
         await real.add(definition())

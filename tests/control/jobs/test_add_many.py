@@ -1,4 +1,4 @@
-"""Adding many jobs: all or none, in order, with every fault told by its place."""
+"""Adding many jobs: all or none, in order, and every fault has its position."""
 
 import asyncio
 from typing import Any
@@ -38,7 +38,7 @@ async def test_every_definition_is_stored_as_one_added_alone_is(
     assert batch.new_count == len(WRITTEN)
 
 
-async def test_ids_come_back_in_the_order_in_which_jobs_were_given(jobs: Jobs) -> None:
+async def test_ids_are_returned_in_the_order_of_the_entries(jobs: Jobs) -> None:
     given = [(definition(payload=n), f"k{n % 7}" if n % 2 else None) for n in range(200)]
     batch = await jobs.add_many(given)
     first_of: dict[str, int] = {}
@@ -63,7 +63,7 @@ async def test_nothing_but_found_jobs_is_nothing_new(jobs: Jobs) -> None:
     assert (await jobs.add_many([])).uids == []
 
 
-async def test_every_fault_is_told_by_its_place_and_nothing_is_stored(database: Database) -> None:
+async def test_every_fault_has_its_position_and_nothing_is_stored(database: Database) -> None:
     jobs = Jobs(database, Registry([Picky(Done())]))
     given: list[Any] = [definition() for _ in range(20)]
     given[3] = definition(payload={"a": "\x00"})
@@ -90,7 +90,7 @@ async def test_every_fault_is_told_by_its_place_and_nothing_is_stored(database: 
     assert await counts(database) == before
 
 
-async def test_no_more_than_a_hundred_faults_are_told(jobs: Jobs) -> None:
+async def test_no_more_than_a_hundred_faults_are_reported(jobs: Jobs) -> None:
     with pytest.raises(InvalidInput) as refused:
         await jobs.add_many(definition(priority=-1) for _ in range(5000))
     assert len(refused.value.errors) == 100
@@ -136,7 +136,7 @@ async def test_groups_and_lanes_are_made_once_with_the_limits_of_their_first_job
     assert await value(database, wrong) == 0
 
 
-async def test_two_who_add_the_same_jobs_in_other_orders_do_not_wait_in_a_circle(
+async def test_two_callers_that_add_the_same_jobs_in_different_orders_do_not_deadlock(
     database: Database,
 ) -> None:
     given: list[tuple[Definition, str | None]] = [
@@ -195,9 +195,9 @@ async def test_a_lane_that_is_closed_meanwhile_leaves_none_of_them(
     jobs: Jobs, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def leave_closed(session: Session, lanes: Any) -> None:
-        """As if somebody had closed what was just opened."""
+        """As if another transaction had closed the lane that was just opened."""
 
-    monkeypatch.setattr("evenbeat.control.jobs.adding.open_lanes", leave_closed)
+    monkeypatch.setattr("evenbeat.store.jobs.job_inserts.open_lanes", leave_closed)
     with pytest.raises(Conflict, match="lane"):
         await jobs.add_many([definition(), definition()])
     assert (await counts(database))["job"] == 0

@@ -69,7 +69,7 @@ async def test_what_is_added_is_there_with_the_commit_and_not_before(
     assert (found["job"], found["pulse"], found["job_group"]) == (24, 24, 1)
 
 
-async def test_a_job_is_the_same_whosever_connection_it_comes_on(
+async def test_a_job_is_the_same_on_a_connection_of_ours_and_of_a_caller(
     jobs: Jobs, database: Database, caller: Any
 ) -> None:
     for written in WRITTEN:

@@ -1,4 +1,4 @@
-"""Dedupe keys: one live job of a key, whoever else adds it and whatever becomes of them."""
+"""Dedupe keys: at most one live job has a key, however many callers add it."""
 
 import asyncio
 from datetime import timedelta
@@ -34,7 +34,9 @@ async def test_keys_that_differ_and_none_at_all_are_other_jobs(
     assert (await counts(database))["job"] == 5
 
 
-async def test_twenty_who_add_the_same_key_at_once_make_one_job(database: Database) -> None:
+async def test_twenty_callers_that_add_the_same_key_at_once_make_one_job(
+    database: Database,
+) -> None:
     wide = Database(database.url, clock="set", pool_size=20)
     await wide.open()
     several = [Jobs(wide, Registry([Does(Done())])) for _ in range(20)]
@@ -150,7 +152,7 @@ async def test_a_key_whose_first_adder_commits_gives_the_second_that_job(
 async def test_a_key_is_taken_and_freed_by_hundreds_and_no_two_jobs_of_it_live(
     workshop: Workshop, database: Database
 ) -> None:
-    """Adders and a node at once: whenever a job ends, somebody's add makes the next."""
+    """Callers add and a node runs: whenever a job ends, the next add makes a new one."""
     handled: list[Any] = []
     several = [Jobs(database, Registry([Does(Done())])) for _ in range(4)]
 

@@ -1,4 +1,4 @@
-"""Jobs that are added at the same moment: written together, and each answered for itself."""
+"""Jobs that are added at the same moment are written together; each caller gets its own job."""
 
 import asyncio
 import contextlib
@@ -10,17 +10,21 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control.jobs import group_commit, lost_answers
-from evenbeat.control.jobs.adding import LARGEST_TOGETHER, JobAdder
-from evenbeat.control.jobs.group_commit import MOST_TOGETHER, MOST_UNDER_WAY, GroupCommit
+from evenbeat.control.jobs.adding import JobAdder
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.ops.audit import PYTHON, Actor
+from evenbeat.core.ops.audit import Actor
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database import pool as store_database
 from evenbeat.store.database.pool import Database
-from evenbeat.store.jobs import jobs
+from evenbeat.store.jobs import job_writer, jobs, lost_answers
+from evenbeat.store.jobs.job_writer import (
+    LARGEST_SHARED_PAYLOAD,
+    MOST_BATCHES_AT_ONCE,
+    MOST_IN_BATCH,
+    GroupCommit,
+)
 from tests.control.given import definition, fetch, value
 from tests.engine.node_runner import Does
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
@@ -33,176 +37,180 @@ HELD_UP = """
 """
 
 
-class Paper:
-    """Takes what is written, one list at a time, when it is told to."""
+class RecordedWrites:
+    """Records each batch that is written, and finishes writing when a test lets it."""
 
     def __init__(self, at_once: int = 1) -> None:
-        self.written: list[list[str]] = []
-        self.go_on = asyncio.Event()
+        self.batches: list[list[str]] = []
+        self.may_finish = asyncio.Event()
         self.at_once = at_once
-        self.gathering = GroupCommit(self.write, at_once)
+        self.group_commit = GroupCommit(self.write, at_once)
 
     async def write(self, items: list[str]) -> None:
-        self.written.append(items)
-        await self.go_on.wait()
+        self.batches.append(items)
+        await self.may_finish.wait()
         if "lost" in items:
             raise StoreUnavailable("gone")
         if "bad" in items:
             raise ValueError("bad")
 
     async def begin(self, *items: str) -> list[asyncio.Task[None]]:
-        """All of them asked for; the first ones are on their way."""
-        tasks = [asyncio.create_task(self.gathering.add(item)) for item in items]
-        await eventually(lambda: len(self.gathering) == len(items) - self.at_once)
+        """Add all of these items; the first ones are being written, the others wait."""
+        tasks = [asyncio.create_task(self.group_commit.add(item)) for item in items]
+        await eventually(lambda: self.group_commit.waiting_count == len(items) - self.at_once)
         return tasks
 
 
-async def test_who_comes_alone_waits_for_nobody() -> None:
-    paper = Paper()
-    paper.go_on.set()
+async def test_an_item_that_arrives_alone_is_written_at_once() -> None:
+    writes = RecordedWrites()
+    writes.may_finish.set()
     for item in ("a", "b"):
-        await paper.gathering.add(item)
-    assert paper.written == [["a"], ["b"]]
+        await writes.group_commit.add(item)
+    assert writes.batches == [["a"], ["b"]]
 
 
-async def test_who_comes_meanwhile_goes_together() -> None:
-    paper = Paper()
-    tasks = await paper.begin("a", "b", "c", "d")
-    assert paper.written == [["a"]]
-    paper.go_on.set()
+async def test_items_that_arrive_during_a_write_are_written_together() -> None:
+    writes = RecordedWrites()
+    tasks = await writes.begin("a", "b", "c", "d")
+    assert writes.batches == [["a"]]
+    writes.may_finish.set()
     await asyncio.gather(*tasks)
-    assert paper.written == [["a"], ["b", "c", "d"]]
-    await paper.gathering.add("e")
-    assert paper.written[2:] == [["e"]]
+    assert writes.batches == [["a"], ["b", "c", "d"]]
+    await writes.group_commit.add("e")
+    assert writes.batches[2:] == [["e"]]
 
 
-async def test_so_many_are_written_at_once_and_no_more() -> None:
-    paper = Paper(at_once=2)
-    tasks = await paper.begin("a", "b", "c", "d", "e")
-    assert paper.written == [["a"], ["b"]]
+async def test_no_more_batches_than_allowed_are_written_at_once() -> None:
+    writes = RecordedWrites(at_once=2)
+    tasks = await writes.begin("a", "b", "c", "d", "e")
+    assert writes.batches == [["a"], ["b"]]
     tasks[0].cancel()
-    await eventually(lambda: len(paper.written) == 3)
-    paper.go_on.set()
+    await eventually(lambda: len(writes.batches) == 3)
+    writes.may_finish.set()
     await asyncio.gather(*tasks[1:])
-    assert paper.written == [["a"], ["b"], ["c", "d", "e"]]
-    await paper.gathering.add("f")
+    assert writes.batches == [["a"], ["b"], ["c", "d", "e"]]
+    await writes.group_commit.add("f")
 
 
-async def test_no_more_go_together_than_one_statement_may_hold() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", *map(str, range(MOST_TOGETHER + 1)))
-    paper.go_on.set()
+async def test_a_batch_has_no_more_items_than_one_statement_may_hold() -> None:
+    writes = RecordedWrites()
+    tasks = await writes.begin("first", *map(str, range(MOST_IN_BATCH + 1)))
+    writes.may_finish.set()
     await asyncio.gather(*tasks)
-    assert [len(items) for items in paper.written] == [1, MOST_TOGETHER, 1]
+    assert [len(items) for items in writes.batches] == [1, MOST_IN_BATCH, 1]
 
 
-async def test_one_that_cannot_be_written_is_told_so_and_the_others_are_written() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "bad", "b")
-    paper.go_on.set()
+async def test_an_item_that_cannot_be_written_fails_alone_and_the_others_are_written() -> None:
+    writes = RecordedWrites()
+    tasks = await writes.begin("first", "a", "bad", "b")
+    writes.may_finish.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [type(None), type(None), ValueError, type(None)]
-    assert paper.written == [["first"], ["a", "bad", "b"], ["a"], ["bad"], ["b"]]
+    assert writes.batches == [["first"], ["a", "bad", "b"], ["a"], ["bad"], ["b"]]
 
 
 async def test_when_the_database_is_lost_nothing_is_written_again() -> None:
     """It may have been stored: trying again might store it twice."""
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "lost")
-    paper.go_on.set()
+    writes = RecordedWrites()
+    tasks = await writes.begin("first", "a", "lost")
+    writes.may_finish.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [type(None), StoreUnavailable, StoreUnavailable]
-    assert len(paper.written) == 2
-    await paper.gathering.add("later")
+    assert len(writes.batches) == 2
+    await writes.group_commit.add("later")
 
 
-async def test_the_first_ones_error_is_its_own() -> None:
-    paper = Paper()
-    tasks = await paper.begin("bad", "a")
-    paper.go_on.set()
+async def test_the_error_of_the_first_item_is_raised_to_its_caller_only() -> None:
+    writes = RecordedWrites()
+    tasks = await writes.begin("bad", "a")
+    writes.may_finish.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [ValueError, type(None)]
 
 
-async def test_who_goes_away_while_it_waits_is_left_out_and_keeps_nobody_waiting() -> None:
-    paper = Paper()
-    first, gone, other = await paper.begin("first", "gone", "other")
+async def test_the_item_of_a_caller_that_is_cancelled_while_it_waits_is_left_out() -> None:
+    writes = RecordedWrites()
+    first, gone, other = await writes.begin("first", "gone", "other")
     gone.cancel()
     await asyncio.wait([gone])
     first.cancel()
-    paper.go_on.set()
+    writes.may_finish.set()
     await other
-    assert paper.written == [["first"], ["other"]]
+    assert writes.batches == [["first"], ["other"]]
 
 
-async def test_who_goes_away_in_the_midst_of_it_takes_nobody_along() -> None:
-    paper = Paper()
-    first, gone, other = await paper.begin("first", "gone", "other")
+async def test_a_batch_is_written_for_the_others_if_one_caller_is_cancelled_during_the_write() -> (
+    None
+):
+    writes = RecordedWrites()
+    first, gone, other = await writes.begin("first", "gone", "other")
     first.cancel()
-    await eventually(lambda: len(paper.written) == 2)
+    await eventually(lambda: len(writes.batches) == 2)
     gone.cancel()
-    paper.go_on.set()
+    writes.may_finish.set()
     await other
-    await paper.gathering.done()
-    assert paper.written == [["first"], ["gone", "other"]]
+    await writes.group_commit.close()
+    assert writes.batches == [["first"], ["gone", "other"]]
 
 
-async def test_done_waits_for_what_is_on_its_way() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "b")
-    paper.go_on.set()
+async def test_close_waits_for_the_batches_that_are_being_written() -> None:
+    writes = RecordedWrites()
+    tasks = await writes.begin("first", "a", "b")
+    writes.may_finish.set()
     await tasks[0]
-    await paper.gathering.done()
-    assert paper.written == [["first"], ["a", "b"]]
+    await writes.group_commit.close()
+    assert writes.batches == [["first"], ["a", "b"]]
 
 
 class LaterClock:
-    """The event loop's own clock, which can be moved on: what is to happen then happens at once."""
+    """The event loop's own clock, which a test can move on: due timers then run at once."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", self.time)
-        monkeypatch.setattr(group_commit, "LONGEST_WAIT", 1000.0)
+        monkeypatch.setattr(job_writer, "LONGEST_WAIT", 1000.0)
 
     def time(self) -> float:
         return time.monotonic() + self.ahead
 
 
-async def test_who_has_waited_too_long_is_told_so_and_never_written(
+async def test_an_item_that_has_waited_too_long_is_refused_and_never_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, paper = LaterClock(monkeypatch), Paper()
-    first, late = await paper.begin("first", "late")
+    clock, writes = LaterClock(monkeypatch), RecordedWrites()
+    first, late = await writes.begin("first", "late")
     clock.ahead = 1001.0
     with pytest.raises(StoreUnavailable, match="nothing was stored: add it again"):
         await late
-    paper.go_on.set()
+    writes.may_finish.set()
     await first
-    await paper.gathering.add("next")
-    assert paper.written == [["first"], ["next"]]
+    await writes.group_commit.add("next")
+    assert writes.batches == [["first"], ["next"]]
 
 
-async def test_who_is_being_written_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_item_that_is_being_written_does_not_time_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It may be stored already."""
-    clock, paper = LaterClock(monkeypatch), Paper()
-    first, other = await paper.begin("first", "other")
+    clock, writes = LaterClock(monkeypatch), RecordedWrites()
+    first, other = await writes.begin("first", "other")
     first.cancel()
-    await eventually(lambda: len(paper.written) == 2)
+    await eventually(lambda: len(writes.batches) == 2)
     clock.ahead = 1001.0
     # A timer that is due runs before this one.
     await asyncio.sleep(0.01)
     assert not other.done()
-    paper.go_on.set()
+    writes.may_finish.set()
     await other
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, what a test holds up is not given up meanwhile."""
+def no_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine too, nothing that a test holds up times out."""
     for limit in ("lock_timeout", "statement_timeout"):
         monkeypatch.setitem(store_database.SESSION_SETTINGS, limit, "10min")
     monkeypatch.setattr(store_database, "COMMAND_TIMEOUT", 600.0)
-    monkeypatch.setattr(group_commit, "LONGEST_WAIT", 600.0)
+    monkeypatch.setattr(job_writer, "LONGEST_WAIT", 600.0)
     monkeypatch.setattr(lost_answers, "PATIENCE", 60.0)
 
 
@@ -224,49 +232,50 @@ async def proxy(database: Database) -> AsyncIterator[CuttingProxy]:
 
 @pytest.fixture
 async def far(proxy: CuttingProxy, admission: JobAdder) -> AsyncIterator[JobAdder]:
-    """From behind the proxy, with the usual lane open, and the statement known to every
-    connection: who has to prepare it first might be held up in that already."""
+    """Jobs from behind the proxy. The usual lane is open, and the insert is prepared on every
+    connection: otherwise a test could hold up the preparation instead of the insert."""
     ours = Database(proxy.url, clock="set", pool_size=4)
     await ours.open()
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(4):
             connection = await stack.enter_async_context(ours.connection())
-            await admission.add(definition(), None, connection, PYTHON)
+            await admission.add(definition(), connection=connection)
     made = JobAdder(ours, Registry([Does(Done())]))
     yield made
     await made.close()
     await ours.close()
 
 
-def waits(admission: JobAdder, count: int) -> bool:
-    return len(admission.gathering) == count
+def is_waiting_count(admission: JobAdder, count: int) -> bool:
+    return admission._writer.group_commit.waiting_count == count
 
 
-async def held_up(
+async def add_while_locked(
     admission: JobAdder, database: Database, given: list[tuple[Definition, Actor]]
 ) -> list[Any]:
-    """These jobs, or their errors, added while the first ones are kept from being written."""
+    """Add these jobs while a lock keeps the first ones from being written; returns the jobs, or
+    their errors."""
     tasks: list[asyncio.Task[Any]] = []
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
         for each, by in given:
-            tasks.append(asyncio.create_task(admission.add(each, None, None, by)))
-            under_way = min(len(tasks), MOST_UNDER_WAY)
+            tasks.append(asyncio.create_task(admission.add(each, by=by)))
+            under_way = min(len(tasks), MOST_BATCHES_AT_ONCE)
             await eventually(partial(value, database, HELD_UP, under_way))
-            await eventually(partial(waits, admission, len(tasks) - under_way))
+            await eventually(partial(is_waiting_count, admission, len(tasks) - under_way))
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answer(
+async def test_jobs_that_are_added_at_once_are_one_transaction_and_each_caller_gets_its_own_job(
     admission: JobAdder, database: Database
 ) -> None:
     given = [
         (definition("now" if n % 2 else "every 1h", payload={"n": n}), Actor(f"p{n}", f"r{n}"))
         for n in range(6)
     ]
-    # Whoever is first finds its lane closed, and goes another way.
-    await admission.add(definition(), None, None, PYTHON)
-    added = await held_up(admission, database, given)
+    # The first job finds its lane closed, and is inserted in a transaction of its own.
+    await admission.add(definition())
+    added = await add_while_locked(admission, database, given)
     assert await value(database, "select count(distinct xmin::text) from evenbeat.job") == 4
     for job, (wanted, by) in zip(added, given, strict=True):
         assert job.definition.payload == wanted.payload
@@ -277,40 +286,40 @@ async def test_jobs_that_come_at_once_are_one_transaction_each_with_its_own_answ
         assert tuple(noted) == (by.name, by.request_id)
 
 
-async def test_a_lane_that_is_not_open_yet_is_opened_for_those_who_need_it(
+async def test_a_lane_that_is_not_open_yet_is_opened_for_the_jobs_that_need_it(
     admission: JobAdder, database: Database
 ) -> None:
     labels = ((), ("gpu",), (), ("gpu", "big"))
     given = [(definition(runs_on=each), Actor("p", "r")) for each in labels]
-    added = await held_up(admission, database, given)
+    added = await add_while_locked(admission, database, given)
     for job, (wanted, _) in zip(added, given, strict=True):
         found = await jobs.find_job(database, job.uid)
         assert set(found.definition.runs_on) == set(wanted.runs_on)
     assert await value(database, "select count(*) from evenbeat.job") == 4
 
 
-async def test_who_might_wait_for_others_goes_its_own_way(
+async def test_a_job_that_other_transactions_may_delay_is_inserted_alone(
     admission: JobAdder, database: Database
 ) -> None:
-    """A name or a key may be taken by somebody who takes long; much takes long by itself."""
+    """Another transaction may hold its name or its key for long; a large payload takes long."""
     by = Actor("p", "r")
     async with database.connection() as other, other.transaction():
         await other.execute("lock table evenbeat.audit in share mode")
         ways: list[Any] = [
-            *(admission.add(definition(), None, None, by) for _ in range(MOST_UNDER_WAY)),
-            admission.add(definition(name="a"), None, None, by),
-            admission.add(definition(), "key", None, by),
-            admission.add(definition(payload="x" * LARGEST_TOGETHER), None, None, by),
-            # In bytes, that is.
-            admission.add(definition(payload="ü" * (LARGEST_TOGETHER // 2)), None, None, by),
+            *(admission.add(definition(), by=by) for _ in range(MOST_BATCHES_AT_ONCE)),
+            admission.add(definition(name="a"), by=by),
+            admission.add(definition(), dedupe_key="key", by=by),
+            admission.add(definition(payload="x" * LARGEST_SHARED_PAYLOAD), by=by),
+            # The limit counts bytes, not characters.
+            admission.add(definition(payload="ü" * (LARGEST_SHARED_PAYLOAD // 2)), by=by),
         ]
         tasks = [asyncio.create_task(way) for way in ways]
         await eventually(partial(value, database, HELD_UP, len(tasks)))
-        assert len(admission.gathering) == 0
+        assert admission._writer.group_commit.waiting_count == 0
     await asyncio.gather(*tasks)
 
 
-async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
+async def test_a_caller_whose_job_cannot_be_looked_up_gets_the_id_of_its_own_job(
     far: JobAdder, proxy: CuttingProxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lost_answers, "PATIENCE", 0.2)
@@ -318,22 +327,21 @@ async def test_whoever_cannot_be_told_is_told_where_to_look_for_its_own_job(
     proxy.cut_on(MARK, "answer")
     payloads = ("a", "b", MARK, f"{MARK} 2")
     given = [(definition(payload=each), Actor("p", "r")) for each in payloads]
-    _, _, *told = await held_up(far, database, given)
+    _, _, *told = await add_while_locked(far, database, given)
     for what, error in zip(payloads[2:], told, strict=True):
         query = "select uid::text from evenbeat.job where payload = to_jsonb($1::text)"
         assert isinstance(error, lost_answers.UnknownIfStored)
         assert await value(database, query, what) in str(error)
 
 
-async def test_a_closed_lane_and_a_lost_answer_leave_nobody_without_a_job(
+async def test_after_a_closed_lane_and_a_lost_answer_every_caller_has_its_job(
     far: JobAdder, proxy: CuttingProxy, database: Database
 ) -> None:
-    """The statement has left out those whose lane was closed: that it was done says nothing of
-    them."""
+    """The statement left out the jobs whose lane was closed: they are stored afterwards."""
     proxy.cut_on(MARK, "answer")
     asked = [("a", ()), ("b", ()), ("c", ("gpu",)), (MARK, ()), ("d", ("big", "gpu"))]
     given = [(definition(payload=what, runs_on=on), Actor("p", "r")) for what, on in asked]
-    added = await held_up(far, database, given)
+    added = await add_while_locked(far, database, given)
     assert proxy.cuts == 1
     for job, (what, on) in zip(added, asked, strict=True):
         assert job.is_new
@@ -342,31 +350,28 @@ async def test_a_closed_lane_and_a_lost_answer_leave_nobody_without_a_job(
     assert await value(database, "select count(*) from evenbeat.job") == 4 + len(asked)
 
 
-async def test_while_some_are_looked_for_others_are_written(
+async def test_other_jobs_are_written_during_a_look_up(
     far: JobAdder, proxy: CuttingProxy, database: Database
 ) -> None:
     async def insist() -> Any:
-        # Of the connections that were cut, some may be found out only now.
+        # Some of the connections that were cut may be noticed only now.
         while True:
             with contextlib.suppress(StoreUnavailable):
-                return await far.add(definition(), None, None, PYTHON)
+                return await far.add(definition())
 
     async with database.connection() as other, other.transaction():
-        # What the server has been asked for waits for this, whatever becomes of its connection.
+        # The statements on the server wait for this lock, even after their connection is cut.
         await other.execute("lock table evenbeat.audit in share mode")
-        adding = [
-            asyncio.create_task(far.add(definition(), None, None, PYTHON))
-            for _ in range(MOST_UNDER_WAY)
-        ]
-        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY))
+        adding = [asyncio.create_task(far.add(definition())) for _ in range(MOST_BATCHES_AT_ONCE)]
+        await eventually(partial(value, database, HELD_UP, MOST_BATCHES_AT_ONCE))
         proxy.close()
         adding.append(asyncio.create_task(insist()))
-        await eventually(partial(value, database, HELD_UP, MOST_UNDER_WAY + 1))
+        await eventually(partial(value, database, HELD_UP, MOST_BATCHES_AT_ONCE + 1))
         assert not any(task.done() for task in adding)
     assert all(job.is_new for job in await asyncio.gather(*adding))
 
 
-async def test_a_network_that_is_cut_is_found_out_once_for_all_connections(
+async def test_a_cut_network_is_noticed_once_for_all_connections(
     database: Database,
 ) -> None:
     async def pids() -> set[int]:
@@ -377,7 +382,7 @@ async def test_a_network_that_is_cut_is_found_out_once_for_all_connections(
         raise StoreUnavailable("no answer") from TimeoutError()
 
     before = await pids()
-    unanswered = await lost_answers.try_write(database, time_out)
+    unanswered = await job_writer.try_write(database, time_out)
     assert unanswered is not None
     assert unanswered.pid in before
     assert not before & await pids()

@@ -1,4 +1,4 @@
-"""Groups in the hands of people: who is in them, what they allow, and who changed that."""
+"""What people do with groups: read their members, change their limits, and see who changed them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ async def add(desk: Desk, count: int, group: Group = TWO, **more: Any) -> list[J
     return [await desk.add(due("now", group=group, **more)) for _ in range(count)]
 
 
-async def test_a_group_tells_who_has_a_place_and_who_waits_since_when(
+async def test_a_group_shows_which_jobs_have_a_place_and_which_wait_since_when(
     desk: Desk, clock: Clock
 ) -> None:
     first = await add(desk, 2, name=None)
@@ -57,7 +57,7 @@ async def test_groups_are_listed_by_key_and_searched(desk: Desk) -> None:
     assert (await control.page(search="%")).total == 0, "a character like any other"
 
 
-async def test_a_group_may_be_there_before_its_first_job(desk: Desk) -> None:
+async def test_a_group_may_exist_before_its_first_job(desk: Desk) -> None:
     control = Groups(desk.database)
     made = await control.put(Group("site", max_running=1, rate=Rate.parse("7/m")), by=ANN)
     assert (made.is_new, made.max_running, str(made.rate)) == (True, 1, "7/1m")
@@ -66,7 +66,7 @@ async def test_a_group_may_be_there_before_its_first_job(desk: Desk) -> None:
     assert (await control.put(TWO)).is_new is False
 
 
-async def test_whoever_adds_or_changes_a_job_is_warned_of_limits_that_its_group_has_not(
+async def test_a_caller_that_adds_or_changes_a_job_is_warned_of_limits_that_its_group_does_not_have(
     desk: Desk, caller: Any
 ) -> None:
     for group in (TWO, TWO, Group("site", job_limit=1)):
@@ -110,7 +110,7 @@ async def test_every_change_of_a_group_is_audited(desk: Desk) -> None:
     ]  # fmt: skip
 
 
-async def test_what_came_to_nothing_is_not_audited(desk: Desk) -> None:
+async def test_a_change_that_failed_is_not_audited(desk: Desk) -> None:
     with pytest.raises(NotFound):
         await Groups(desk.database).pause("none", by=ANN)
     assert await desk.audit() == []

@@ -1,4 +1,4 @@
-"""Moving in: what is new comes in, what is there stays as it is, and all or nothing is written."""
+"""Imports: new jobs are added, existing ones stay as they are, and all or nothing is written."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,18 +33,20 @@ def crontab(text: str) -> list[ImportCandidate]:
 
 
 async def test_importing_again_changes_nothing(eb: Evenbeat, database: Database) -> None:
-    first = await eb.intake.look(crontab("*/5 * * * * one\n0 3 * * * two\n"))
-    assert await eb.intake.add_new_jobs(first, by=BY) == 2
-    moved = await eb.intake.look(crontab("# new\n0 3 * * * two\n\n*/5 * * * * one\n"))
+    first = await eb.imports.preview(crontab("*/5 * * * * one\n0 3 * * * two\n"))
+    assert await eb.imports.add_new_jobs(first, by=BY) == 2
+    moved = await eb.imports.preview(crontab("# new\n0 3 * * * two\n\n*/5 * * * * one\n"))
     assert [finding.fate for finding in moved.findings] == [ImportStatus.SAME, ImportStatus.SAME]
-    assert await eb.intake.add_new_jobs(moved, by=BY) == 0
+    assert await eb.imports.add_new_jobs(moved, by=BY) == 0
 
 
-async def test_a_job_that_differs_is_told_and_left_alone(eb: Evenbeat, database: Database) -> None:
-    await eb.intake.add_new_jobs(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
-    changed = await eb.intake.look(crontab("0 4 * * * two\n"))
+async def test_a_job_that_differs_is_reported_and_not_changed(
+    eb: Evenbeat, database: Database
+) -> None:
+    await eb.imports.add_new_jobs(await eb.imports.preview(crontab("0 3 * * * two\n")), by=BY)
+    changed = await eb.imports.preview(crontab("0 4 * * * two\n"))
     [finding] = changed.findings
-    assert (finding.fate, await eb.intake.add_new_jobs(changed, by=BY)) == (
+    assert (finding.fate, await eb.imports.add_new_jobs(changed, by=BY)) == (
         ImportStatus.DIFFERENT,
         0,
     )
@@ -55,17 +57,17 @@ async def test_a_job_that_differs_is_told_and_left_alone(eb: Evenbeat, database:
     assert job.version == 1
 
 
-async def test_looking_writes_nothing(eb: Evenbeat, database: Database) -> None:
-    await eb.intake.look(crontab("* * * * * one\n"))
+async def test_a_preview_writes_nothing(eb: Evenbeat, database: Database) -> None:
+    await eb.imports.preview(crontab("* * * * * one\n"))
     async with database.connection() as connection:
         assert await connection.fetchval("select count(*) from evenbeat.lane") == 0
 
 
-async def test_what_no_kind_accepts_is_told_by_line(eb: Evenbeat) -> None:
+async def test_a_payload_that_its_kind_refuses_is_reported_by_line(eb: Evenbeat) -> None:
     [candidate] = read_crontab_candidates(
         parse_crontab("* * * * * one\n"), zone="UTC", prefix="", kind="dance"
     )
-    [finding] = (await eb.intake.look([candidate])).findings
+    [finding] = (await eb.imports.preview([candidate])).findings
     assert finding.fate is ImportStatus.REFUSED
     assert "no kind 'dance'" in (finding.why or "")
 
@@ -73,7 +75,7 @@ async def test_what_no_kind_accepts_is_told_by_line(eb: Evenbeat) -> None:
 async def test_an_imported_line_waits_and_explain_says_for_what(
     eb: Evenbeat, database: Database
 ) -> None:
-    await eb.intake.add_new_jobs(await eb.intake.look(crontab("0 3 * * * two\n")), by=BY)
+    await eb.imports.add_new_jobs(await eb.imports.preview(crontab("0 3 * * * two\n")), by=BY)
     [name] = [each.definition.name for each in crontab("0 3 * * * two\n") if each.definition]
     job = await jobs.find_job_by_name(database, name or "")
     assert job is not None
@@ -85,22 +87,22 @@ def resting(name: str, aside: Action) -> ImportCandidate:
     return ImportCandidate(1, name, Definition("echo", timetable, name=name), aside=aside)
 
 
-async def test_what_rested_comes_in_at_rest_and_is_audited(
+async def test_a_job_that_was_paused_is_added_paused_and_audited(
     eb: Evenbeat, database: Database
 ) -> None:
-    report = await eb.intake.look([resting("a", Action.PAUSE), resting("b", Action.DISABLE)])
-    await eb.intake.add_new_jobs(report, by=BY)
+    report = await eb.imports.preview([resting("a", Action.PAUSE), resting("b", Action.DISABLE)])
+    await eb.imports.add_new_jobs(report, by=BY)
     found = [await jobs.find_job_by_name(database, name) for name in "ab"]
     assert [job and job.pulse.state for job in found] == [State.PAUSED, State.DISABLED]
     done = [(entry.action, entry.actor.name) for entry in (await eb.audit.page()).entries]
     assert sorted(done) == [(action, "tests") for action in ("add", "add", "disable", "pause")]
 
 
-async def test_all_come_in_or_none(eb: Evenbeat, database: Database) -> None:
-    report = await eb.intake.look([resting("a", Action.PAUSE), resting("b", Action.PAUSE)])
+async def test_all_jobs_are_added_or_none(eb: Evenbeat, database: Database) -> None:
+    report = await eb.imports.preview([resting("a", Action.PAUSE), resting("b", Action.PAUSE)])
     await eb.jobs.add(Definition("echo", Timetable(parse("now")), name="b"))
     with pytest.raises(Conflict):
-        await eb.intake.add_new_jobs(report, by=BY)
+        await eb.imports.add_new_jobs(report, by=BY)
     assert await jobs.find_job_by_name(database, "a") is None
 
 
@@ -114,14 +116,14 @@ async def test_an_interval_of_the_old_scheduler_is_the_same_after_a_second_dump(
         ("10:20", ImportStatus.DIFFERENT),
     ):
         dump = json.dumps(row | {"next_run_at": f"2030-01-01T{next_at}:00Z"})
-        report = await eb.intake.look(
+        report = await eb.imports.preview(
             interval_scheduler_rows.read_candidates(
                 interval_scheduler_rows.read_dump(dump), prefix=""
             )
         )
         [finding] = report.findings
         assert finding.fate is fate
-        await eb.intake.add_new_jobs(report, by=BY)
+        await eb.imports.add_new_jobs(report, by=BY)
         assert finding.candidate.review == (
             "was running when the dump was made: see how that run ended",
         )

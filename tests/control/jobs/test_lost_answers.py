@@ -1,4 +1,4 @@
-"""A job whose answer was lost: found by looking, or said to be missing, and never added twice."""
+"""A job whose answer was lost: it is looked up, or reported missing, and never added twice."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from evenbeat.control.jobs import lost_answers
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
+from evenbeat.store.jobs import lost_answers
 from tests.control.given import counts, definition, value
 from tests.engine.node_runner import Does
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
@@ -55,7 +55,7 @@ async def test_a_job_that_was_stored_is_found_although_the_answer_was_lost(
     assert await added(database) == 1
 
 
-async def test_a_job_that_never_arrived_is_said_not_to_be_stored(
+async def test_a_job_that_never_arrived_is_reported_as_not_stored(
     far: Jobs, proxy: CuttingProxy, database: Database
 ) -> None:
     proxy.cut_on(MARK, "request")
@@ -67,7 +67,7 @@ async def test_a_job_that_never_arrived_is_said_not_to_be_stored(
     assert await added(database) == 1
 
 
-async def test_while_nobody_can_look_it_is_said_where_to_look(
+async def test_while_the_job_cannot_be_looked_up_the_error_has_its_id(
     far: Jobs, proxy: CuttingProxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lost_answers, "PATIENCE", 0.5)
@@ -79,7 +79,7 @@ async def test_while_nobody_can_look_it_is_said_where_to_look(
     assert uid in str(told.value)
 
 
-async def test_a_database_that_comes_back_in_time_is_asked(
+async def test_a_database_that_is_back_in_time_is_asked(
     far: Jobs, proxy: CuttingProxy, database: Database
 ) -> None:
     proxy.closes_after_cut = True
@@ -137,7 +137,7 @@ async def test_a_key_makes_it_safe_to_add_again(
     assert await added(database) == 1
 
 
-async def test_a_database_that_cannot_be_reached_is_told_at_once(
+async def test_a_database_that_cannot_be_reached_is_reported_at_once(
     far: Jobs, proxy: CuttingProxy
 ) -> None:
     proxy.is_closed = True

@@ -103,7 +103,7 @@ async def test_a_job_becomes_recurring_and_one_off_again(jobs: Jobs, clock: Cloc
     assert (await jobs.put(report("now"))).pulse.due_at == clock.now
 
 
-async def test_what_is_over_is_not_brought_back(workshop: Workshop, jobs: Jobs) -> None:
+async def test_a_job_that_has_ended_is_not_restarted(workshop: Workshop, jobs: Jobs) -> None:
     job = await jobs.put(report("now"))
     async with workshop.node(Does(Done())):
         await workshop.closed(job)
@@ -169,7 +169,7 @@ async def test_a_job_of_another_kind_waits_in_another_lane(
         assert (await workshop.closed(job)).state is RunState.COMPLETED
 
 
-async def test_many_who_put_one_name_at_once_make_one_job(database: Database) -> None:
+async def test_many_callers_that_put_one_name_at_once_make_one_job(database: Database) -> None:
     several = [Jobs(database, Registry([Does(Done())])) for _ in range(10)]
     for schedule in ("every 1h", "every 2h"):
         put: list[Job] = await asyncio.gather(*(each.put(report(schedule)) for each in several))

@@ -210,7 +210,7 @@ async def test_a_rollback_leaves_nothing(database: Database, caller: Any) -> Non
     assert await counts(database) == before
 
 
-async def test_the_commit_is_heard_and_a_far_away_job_is_not(
+async def test_the_commit_wakes_the_nodes_unless_the_job_is_due_much_later(
     database: Database, caller: Any
 ) -> None:
     heard: list[Any] = []

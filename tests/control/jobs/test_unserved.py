@@ -1,4 +1,4 @@
-"""Jobs that wait for a node that nobody has started say so, however they come into being."""
+"""A job that no living node serves gets a warning, however it is added."""
 
 from dataclasses import replace
 

@@ -28,22 +28,22 @@ async def heard(database: Database) -> AsyncIterator[list[Any]]:
 
 
 async def told_all(heard: list[Any], database: Database) -> int:
-    """How many wake-ups there were, once one that we can tell from them has come through."""
+    """How many wake-ups arrived before a marked one of our own."""
     async with database.connection() as connection:
         await connection.execute("notify evenbeat_wake, 'the last one'")
     await eventually(lambda: any(each[-1] == "the last one" for each in heard), "the last one")
     return len(heard) - 1
 
 
-async def test_a_job_added_in_quiet_is_heard_of_with_its_commit(
+async def test_a_job_that_is_added_alone_wakes_the_nodes_with_its_commit(
     jobs: Jobs, database: Database, heard: list[Any]
 ) -> None:
     await jobs.add(definition())
-    assert jobs._admission._waker._waking is None
+    assert jobs._waker._waking is None
     assert await told_all(heard, database) == 1
 
 
-async def test_a_rush_is_heard_of_and_costs_few_wake_ups(
+async def test_many_jobs_added_at_once_cost_few_wake_ups(
     jobs: Jobs, database: Database, heard: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clocks, "PAUSE", 0.5)
@@ -54,10 +54,10 @@ async def test_a_rush_is_heard_of_and_costs_few_wake_ups(
     assert 1 <= await told_all(heard, database) <= 5
 
 
-async def test_a_job_that_is_stored_while_the_nodes_are_woken_is_heard_of_too(
+async def test_a_job_that_is_stored_during_a_wake_up_causes_another(
     jobs: Jobs, database: Database, heard: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waker, woken = jobs._admission._waker, asyncio.Event()
+    waker, woken = jobs._waker, asyncio.Event()
     real = clocks.wake
 
     async def wake_and_be_asked_again(session: Any) -> None:
@@ -68,12 +68,12 @@ async def test_a_job_that_is_stored_while_the_nodes_are_woken_is_heard_of_too(
 
     monkeypatch.setattr(clocks, "wake", wake_and_be_asked_again)
     waker.wake_soon()
-    await waker.done()
+    await waker.close()
     monkeypatch.setattr(clocks, "wake", real)
     assert await told_all(heard, database) == 2
 
 
-async def test_what_is_due_later_than_any_check_wakes_nobody(
+async def test_a_job_that_is_due_later_than_any_check_wakes_no_node(
     jobs: Jobs, database: Database, heard: list[Any]
 ) -> None:
     for _ in range(3):
@@ -83,7 +83,7 @@ async def test_what_is_due_later_than_any_check_wakes_nobody(
     assert await told_all(heard, database) == 0
 
 
-async def test_a_node_hears_of_every_job_of_a_rush(workshop: Workshop, jobs: Jobs) -> None:
+async def test_a_node_runs_every_job_of_many_added_at_once(workshop: Workshop, jobs: Jobs) -> None:
     handled: list[Any] = []
     work = Does(lambda context: handled.append(context.payload) or Done())
     # So patient that only wake-ups can make it look.
@@ -93,7 +93,7 @@ async def test_a_node_hears_of_every_job_of_a_rush(workshop: Workshop, jobs: Job
         await eventually(lambda: len(handled) == 60, "all of them, by wake-ups alone")
 
 
-async def test_a_database_that_is_gone_when_the_nodes_are_to_be_woken_is_only_told(
+async def test_a_wake_up_that_fails_is_only_logged(
     database: Database,
 ) -> None:
     other = Database(database.url)
@@ -102,6 +102,6 @@ async def test_a_database_that_is_gone_when_the_nodes_are_to_be_woken_is_only_to
     with capture_logs() as lines:
         waker.wake_soon()
         await other.close()
-        await waker.done()
+        await waker.close()
     # Whether there was still somebody to ask is a matter of milliseconds.
     assert {line["event"] for line in lines} <= {log.LOOP_FAILED}

@@ -1,5 +1,6 @@
 """Every statement in the store is one that PostgreSQL accepts: a new file is tested as well."""
 
+import re
 from pathlib import Path
 
 import asyncpg
@@ -7,7 +8,14 @@ import pytest
 
 from evenbeat import store
 from evenbeat.store.database.pool import Database
-from evenbeat.store.database.statements import CLOCKS, Statement, load_statements
+from evenbeat.store.database.statements import (
+    CLOCKS,
+    SHARED,
+    Statement,
+    load_statements,
+    read_sql_file,
+    split_sections,
+)
 
 FOLDER = Path(store.__file__).parent
 FILES = sorted(
@@ -32,10 +40,12 @@ async def test_a_statement_is_accepted_with_its_parameters(
         assert len(prepared.get_parameters()) == len(statement.parameters)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_no_name_is_given_twice_in_a_file(file: str) -> None:
-    text = (FOLDER / f"{file}.sql").read_text(encoding="utf-8")
-    assert text.count("-- name: ") == len(load_statements(file))
+@pytest.mark.parametrize("name", split_sections(read_sql_file(SHARED))[1])
+def test_a_shared_fragment_is_used_and_defined_in_no_other_file(name: str) -> None:
+    texts = {file: read_sql_file(file) for file in FILES}
+    defining = [file for file, text in texts.items() if f"-- fragment: {name}\n" in text]
+    assert defining == [SHARED]
+    assert any(re.search(rf":{name}\b", text) for text in texts.values())
 
 
 async def test_a_statement_that_does_not_exist_is_refused(database: Database) -> None:

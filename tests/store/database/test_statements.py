@@ -1,8 +1,11 @@
 """The loader: from named statements to numbered ones."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from evenbeat.store.database.statements import parse_statements
+from evenbeat.store.database import statements
+from evenbeat.store.database.statements import load_statements, parse_statements
 
 FILE = """
 -- A word about the file: with :what? nothing is a parameter here.
@@ -64,3 +67,49 @@ def test_values_are_given_in_the_order_of_the_numbers() -> None:
 def test_a_missing_or_unknown_value_is_told_by_name(given: dict[str, object], odd: str) -> None:
     with pytest.raises(TypeError, match=f"statement first.*'{odd}'"):
         first().arguments(given)
+
+
+SHARED = """
+-- fragment: is_live
+job.deleted_at is null
+
+-- fragment: is_named
+:is_live and job.name is not null
+"""
+
+
+def given_files(monkeypatch: pytest.MonkeyPatch, **files: str) -> None:
+    """As if the store had these files, and none of their statements were loaded yet."""
+    monkeypatch.setattr(statements, "read_sql_file", files.__getitem__)
+    load_statements.cache_clear()
+
+
+@pytest.fixture
+def no_statement_is_kept() -> Iterator[None]:
+    """What these tests load must not be found by others under the same name."""
+    yield
+    load_statements.cache_clear()
+
+
+@pytest.mark.usefixtures("no_statement_is_kept")
+def test_a_fragment_of_the_shared_file_can_be_used_in_every_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = "-- name: count_named\nselect count(*) from evenbeat.job where :is_named;"
+    given_files(monkeypatch, shared=SHARED, jobs=file)
+    text = load_statements("jobs")["count_named"].text("database")
+    assert text.endswith("where job.deleted_at is null and job.name is not null")
+
+
+@pytest.mark.usefixtures("no_statement_is_kept")
+def test_no_file_defines_a_shared_fragment_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = "-- fragment: is_live\ntrue\n\n-- name: count\nselect count(*);"
+    given_files(monkeypatch, shared=SHARED, jobs=file)
+    with pytest.raises(ValueError, match=r"jobs\.sql defines .* again: \['is_live'\]"):
+        load_statements("jobs")
+
+
+@pytest.mark.parametrize("sort", ["name", "fragment"])
+def test_a_name_is_defined_once_in_a_file(sort: str) -> None:
+    with pytest.raises(ValueError, match=f"the {sort} one is defined twice"):
+        parse_statements(f"-- {sort}: one\nselect 1;\n\n-- {sort}: one\nselect 2;")

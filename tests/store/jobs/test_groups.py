@@ -1,4 +1,4 @@
-"""Groups: how many of their jobs run at once, how fast they start, and who waits."""
+"""Groups: how many of their jobs run at once, how fast they start, and which jobs wait."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ async def parked(shop: Shop) -> list[int]:
 
 
 async def end(shop: Shop, *claimed: Claimed, outcome: Outcome | None = None) -> int:
-    """End these runs and let in whoever comes next, as a node does; says how many."""
+    """End these runs and unpark the next jobs, as a node does; returns how many."""
     written = await shop.write(*claimed, outcome=outcome or Done())
     assert written.run_ids == {each.run.id for each in claimed}
     return await groups.unpark_jobs(shop.database, written.group_ids)
@@ -76,7 +76,7 @@ async def test_a_parked_job_is_shown_as_blocked_and_is_due_at_no_time(shop: Shop
     assert await shop.value(in_index) == 0
 
 
-async def test_places_that_come_free_are_given_in_turn(shop: Shop, clock: Clock) -> None:
+async def test_free_places_are_given_in_turn(shop: Shop, clock: Clock) -> None:
     early = await add(shop, 4)
     urgent = await shop.add(definition("now", group=TWO, priority=9), due_at=START - SECOND)
     jobs = [urgent, *early]
@@ -106,12 +106,12 @@ async def test_a_claim_of_ungrouped_jobs_leaves_the_grouped_alone_and_the_other_
     assert ids(await shop.claim()) == [alone.id]
 
 
-async def test_a_group_without_limits_holds_up_nobody(shop: Shop) -> None:
+async def test_a_group_without_limits_delays_no_job(shop: Shop) -> None:
     jobs = await add(shop, 30, Group("free"))
     assert ids(await shop.claim_grouped(100)) == ids(jobs)
 
 
-async def test_what_fits_but_finds_no_place_on_the_node_is_not_parked(shop: Shop) -> None:
+async def test_a_job_that_fits_its_group_but_not_the_node_is_not_parked(shop: Shop) -> None:
     jobs = await add(shop, 3, Group("free"))
     assert ids(await shop.claim_grouped(2)) == ids(jobs[:2])
     assert await parked(shop) == []
@@ -133,7 +133,7 @@ async def test_a_job_with_a_limit_of_its_own_is_let_in_while_fewer_run(
     assert len(await shop.claim_grouped()) == let_in
 
 
-async def test_a_job_alone_in_its_group_runs_when_nobody_else_does(shop: Shop) -> None:
+async def test_a_job_with_job_limit_one_runs_when_no_other_does(shop: Shop) -> None:
     [before] = await add(shop, 1, Group("site", max_running=5))
     [claimed] = await shop.claim_grouped()
     [modest] = await add(shop, 1, Group("site", job_limit=1))
@@ -198,7 +198,7 @@ async def test_a_permit_ends_with_its_run_however_that_ends(shop: Shop, outcome:
     assert await permits(shop) == 0
 
 
-async def test_who_was_fenced_gives_no_place_back(shop: Shop) -> None:
+async def test_a_fenced_run_gives_no_place_back(shop: Shop) -> None:
     await add(shop, 2)
     claimed = await shop.claim_grouped()
     await shop.fetch("update evenbeat.pulse set token = token + 1")
@@ -221,15 +221,15 @@ async def test_a_retry_takes_a_place_too(shop: Shop, clock: Clock) -> None:
     assert await permits(shop) == 1
 
 
-async def test_a_parked_job_whose_place_came_free_while_nobody_looked_is_let_in_by_the_usher(
+async def test_a_parked_job_that_a_dead_node_left_behind_is_found_by_the_group_gate(
     shop: Shop,
 ) -> None:
     jobs = await add(shop, 3)
-    usher = GroupGate(shop.database)
+    gate = GroupGate(shop.database)
     claimed = await shop.claim_grouped()
-    assert (await usher.turn())[0] == 0, "there is no room"
+    assert (await gate.turn())[0] == 0, "there is no room"
     await shop.end(*claimed)
-    assert (await usher.turn())[0] == 1
+    assert (await gate.turn())[0] == 1
     assert ids(await shop.claim_grouped()) == [jobs[2].id]
 
 
@@ -260,16 +260,16 @@ async def test_a_group_that_does_not_exist_is_not_found(shop: Shop) -> None:
 
 async def test_a_pace_admits_its_burst_and_then_one_at_a_time(shop: Shop, clock: Clock) -> None:
     jobs = await add(shop, 6, THREE_IN_30_SECONDS)
-    usher = GroupGate(shop.database)
+    gate = GroupGate(shop.database)
     assert ids(await shop.claim_grouped()) == ids(jobs[:3])
     assert await shop.value("select ready_at from evenbeat.job_group") == START + 10 * SECOND
-    assert await usher.turn() == (0, SECOND)
+    assert await gate.turn() == (0, SECOND)
     await clock.advance(seconds=9.9)
-    let_in, pause = await usher.turn()
+    let_in, pause = await gate.turn()
     assert (let_in, pause) == (0, timedelta(seconds=0.1))
     for number in (3, 4, 5):
         await clock.set_to(START + (number - 2) * 10 * SECOND)
-        assert (await usher.turn())[0] == 1, "no more than the pace admits"
+        assert (await gate.turn())[0] == 1, "no more than the pace admits"
         assert ids(await shop.claim_grouped()) == [jobs[number].id]
         assert await shop.claim_grouped() == []
 
@@ -280,14 +280,14 @@ async def test_the_end_of_a_run_does_not_quicken_the_pace(shop: Shop) -> None:
     assert len(await parked(shop)) == 2
 
 
-async def test_whoever_waits_for_the_pace_is_let_in_though_others_came_in_meanwhile(
+async def test_a_job_that_waits_for_the_pace_starts_though_others_arrived_meanwhile(
     shop: Shop, clock: Clock
 ) -> None:
     await add(shop, 4, THREE_IN_30_SECONDS)
     await shop.claim_grouped()
     [waiting] = await parked(shop)
     await clock.advance(seconds=20)
-    # Two fit by now: one that comes just before the usher, and the one that waits.
+    # Two fit by now: one that comes just before the gate, and the one that waits.
     await shop.add(definition("now", group=THREE_IN_30_SECONDS))
     assert len(await shop.claim_grouped()) == 1
     assert (await GroupGate(shop.database).turn())[0] == 1
@@ -305,15 +305,15 @@ async def test_after_a_long_rest_there_is_one_burst_and_no_more(shop: Shop, cloc
 async def test_limit_and_pace_hold_together(shop: Shop, clock: Clock) -> None:
     both = Group("site", max_running=2, rate=Rate.parse("3/30s"))
     await add(shop, 5, both)
-    usher = GroupGate(shop.database)
+    gate = GroupGate(shop.database)
     first = await shop.claim_grouped()
     assert len(first) == 2
-    assert (await usher.turn()) == (0, SECOND), "full: there is nothing to hurry for"
+    assert (await gate.turn()) == (0, SECOND), "full: there is nothing to hurry for"
     assert await end(shop, *first) == 1, "the third of the burst"
     assert len(await shop.claim_grouped()) == 1
-    assert (await usher.turn())[0] == 0
+    assert (await gate.turn())[0] == 0
     await clock.advance(seconds=10)
-    assert (await usher.turn())[0] == 1
+    assert (await gate.turn())[0] == 1
     assert len(await shop.claim_grouped()) == 1
 
 
@@ -322,25 +322,25 @@ async def test_limit_and_pace_hold_together(shop: Shop, clock: Clock) -> None:
 
 async def test_a_paused_group_admits_nothing_until_it_is_resumed(shop: Shop) -> None:
     await add(shop, 3)
-    control, usher = Groups(shop.database), GroupGate(shop.database)
+    control, gate = Groups(shop.database), GroupGate(shop.database)
     [running] = await shop.claim_grouped(1)
     assert (await control.pause("site")).paused_at == START
     assert await shop.claim_grouped() == []
     assert len(await parked(shop)) == 2
     assert await end(shop, running) == 0, "what runs may finish, and nobody follows"
-    assert await usher.turn() == (0, SECOND)
+    assert await gate.turn() == (0, SECOND)
     assert (await control.resume("site")).paused_at is None
     assert len(await shop.claim_grouped()) == 2
 
 
-async def test_a_paused_group_with_a_pace_keeps_nobody_busy(shop: Shop) -> None:
+async def test_a_paused_group_with_a_pace_is_never_ready(shop: Shop) -> None:
     await add(shop, 3, THREE_IN_30_SECONDS)
     await Groups(shop.database).pause("site")
     assert await shop.claim_grouped() == []
     assert await GroupGate(shop.database).turn() == (0, SECOND)
 
 
-async def test_a_raised_limit_lets_in_whoever_fits_now(shop: Shop) -> None:
+async def test_a_raised_limit_starts_the_jobs_that_fit_now(shop: Shop) -> None:
     await add(shop, 6)
     await shop.claim_grouped()
     changed = await Groups(shop.database).put(Group("site", max_running=4))
@@ -368,11 +368,11 @@ async def test_a_quicker_pace_holds_at_once(shop: Shop, clock: Clock) -> None:
     await add(shop, 6, Group("site", rate=Rate.parse("1/h")))
     await shop.claim_grouped()
     await Groups(shop.database).put(Group("site", rate=Rate.parse("1/10s")))
-    usher, let_in = GroupGate(shop.database), 0
+    gate, let_in = GroupGate(shop.database), 0
     for _ in range(3):
         let_in += len(await shop.claim_grouped())
         await clock.advance(seconds=10)
-        await usher.turn()
+        await gate.turn()
     assert let_in == 3
 
 

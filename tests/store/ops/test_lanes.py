@@ -96,7 +96,7 @@ async def test_a_memory_that_is_full_begins_anew_and_forgets_nothing_that_was_as
     remembered = DefinitionCache(most=4)
     for first in (0, 2, 1, 3, 0):
         asked = {job.id: 1 for job in jobs[first : first + 3]}
-        known = await remembered.of(shop.database, asked)
+        known = await remembered.load_definitions(shop.database, asked)
         expected = {job.id: (job.uid, job.definition) for job in jobs[first : first + 3]}
         assert known == expected
 

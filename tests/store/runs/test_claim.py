@@ -249,7 +249,7 @@ async def test_a_definition_that_cannot_be_read_does_not_hide_the_others(shop: S
 async def test_a_policy_of_a_newer_version_makes_a_job_unreadable(shop: Shop) -> None:
     job = await shop.add()
     await shop.fetch('update evenbeat.job set policy = \'{"mood": "sunny"}\'')
-    [read] = (await DefinitionCache().of(shop.database, {job.id: (1, 1)})).values()
+    [read] = (await DefinitionCache().load_definitions(shop.database, {job.id: (1, 1)})).values()
     assert isinstance(read, UnreadableDefinition)
     assert "mood" in read.error
 

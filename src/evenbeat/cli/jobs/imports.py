@@ -136,7 +136,7 @@ def run_import(wish: ImportCommand) -> None:
         print_report(report, wish.head)
         for warning in warnings:
             typer.echo(f"\n{warning} Until then these jobs wait.")
-    new = len(report.of(ImportStatus.NEW))
+    new = len(report.candidates_with(ImportStatus.NEW))
     # A program cannot be asked: it says --yes.
     is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
     if is_wanted and not how.yes:
@@ -144,7 +144,7 @@ def run_import(wish: ImportCommand) -> None:
     written = 0
     if is_wanted:
         written = with_app(
-            lambda eb: eb.intake.add_new_jobs(report, by=cli_actor()), how.data_dir, find=find_app
+            lambda eb: eb.imports.add_new_jobs(report, by=cli_actor()), how.data_dir, find=find_app
         )
     if is_json:
         printing.print_json(
@@ -153,7 +153,7 @@ def run_import(wish: ImportCommand) -> None:
     else:
         added = f"Added {printing.format_count(written, 'job')}."
         typer.echo(added if written else "Nothing was written.")
-    if report.of(ImportStatus.REFUSED):
+    if report.candidates_with(ImportStatus.REFUSED):
         raise typer.Exit(1)
 
 
@@ -161,7 +161,7 @@ async def preview_import(
     eb: Evenbeat, candidates: list[ImportCandidate]
 ) -> tuple[ImportReport, tuple[str, ...]]:
     """What would become of each, and which of their kinds nobody serves."""
-    report = await eb.intake.look(candidates)
+    report = await eb.imports.preview(candidates)
     found = [each.definition for each in candidates if each.definition]
     return report, await eb.nodes.warnings(found)
 

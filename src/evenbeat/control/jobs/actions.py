@@ -20,7 +20,6 @@ from evenbeat.control.bulk_action import (
     run_bulk_action,
     write_bulk_action,
 )
-from evenbeat.control.jobs.adding import open_lanes
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs import actions as acts
 from evenbeat.core.jobs.actions import JobChange
@@ -38,6 +37,7 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
 from evenbeat.store.jobs.groups import StoredGroup
+from evenbeat.store.jobs.job_inserts import open_lanes
 from evenbeat.store.jobs.jobs import StoredJob
 from evenbeat.store.runs import completions, leases
 

@@ -1,60 +1,65 @@
-"""How jobs come into being: one, a hundred thousand at once, or by name."""
+"""Adds jobs: one, a hundred thousand at once, as part of another change, or by name."""
 
+import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
-from evenbeat.control.jobs import lost_answers
-from evenbeat.control.jobs.checks import check_connection
-from evenbeat.control.jobs.group_commit import GroupCommit
-from evenbeat.control.jobs.unserved import unserved_warnings
+from evenbeat.control.jobs import actions
+from evenbeat.control.jobs.job_placer import JobPlacer
 from evenbeat.control.jobs.validation import (
-    NewJobBuilder,
-    NewJobEntry,
+    Validator,
     as_stored,
-    build_new_jobs,
-    inserted_job,
-    read_entries,
+    check_connection,
     resolved_group,
     seeded,
+    unserved_warnings,
 )
-from evenbeat.core.errors import Conflict, NotFound
+from evenbeat.core.errors import Conflict, FieldError, InvalidInput, NotFound
 from evenbeat.core.jobs import planning
 from evenbeat.core.jobs.groups import Group, describe_group_conflicts
-from evenbeat.core.jobs.model import Definition, Job, State
+from evenbeat.core.jobs.lifecycle import Action
+from evenbeat.core.jobs.model import Definition, Job, Pulse, State
 from evenbeat.core.jobs.payload import is_same_json
+from evenbeat.core.jobs.planning import JobPlan
+from evenbeat.core.limits import MOST_ADDED_AT_ONCE
 from evenbeat.core.ops.audit import PYTHON, Actor
 from evenbeat.core.runs.registry import Registry
-from evenbeat.observe import log
+from evenbeat.core.time.timetable import Timetable
+from evenbeat.observe import log, traces
+from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
-from evenbeat.store.database.pool import Database, Session, savepoint_on, transaction_on
+from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import groups, job_inserts, jobs, sql_function_checks
-from evenbeat.store.jobs.groups import StoredGroup
-from evenbeat.store.jobs.job_inserts import Inserted, NewJob
+from evenbeat.store.jobs.job_inserts import Inserted, InsertResult, NewJob
+from evenbeat.store.jobs.job_writer import JobWriter
 from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 from evenbeat.store.ops import nodes
 
-# One statement each: megabytes, and a fraction of a second in which nobody else hears of us.
-CHUNK = 10_000
-# Faster than this, commits that notify would wait for each other.
-QUIET = 0.02
-# Somebody else may be first, and its job may be gone by the time we look: again, but not for ever.
-TRIES = 10
-# As many as somebody may read.
+MOST_ERRORS = 100
 MOST_WARNINGS = 100
-# In bytes of payload; what is larger would keep others waiting for itself.
-LARGEST_TOGETHER = 10_000
+# After so many definitions, other tasks of this process get their turn.
+DEFINITIONS_PER_TURN = 1000
+# Seconds. More often than this, commits that notify would wait for each other.
+QUIET = 0.02
+# A job that held the key or the name may be gone when we look for it: then we start again.
+TRIES = 10
+
+NewJobEntry = Definition | tuple[Definition, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What became of jobs that were added at once: `uids` are in the order in which they were
-    given, and `found` are the places of those that were there already, by their dedupe keys.
-    `are_recurring`: some are. `warnings`, up to a hundred, tell of limits that groups have not."""
+    """What became of jobs that were added at once.
+
+    `uids` are in the order of the entries. `found` are the positions of those that existed already,
+    by their dedupe keys. `warnings` has at most a hundred.
+    """
 
     uids: list[UUID]
     found: frozenset[int] = frozenset()
@@ -66,331 +71,364 @@ class Batch:
         return len(self.uids) - len(self.found)
 
 
-@dataclass(slots=True)
-class JobInsert:
-    """Newborns on their way, and the live jobs that hold dedupe keys of theirs."""
-
-    newborns: list[NewJob]
-    wakes: bool
-    # None as well where they were stored and the answer was lost.
-    born: Inserted | None = None
-    # Where the answer was lost.
-    looking: lost_answers.StoredJobSearch | None = None
-    holders: dict[str, UUID] = field(default_factory=dict[str, UUID])
-    groups: dict[str, StoredGroup] = field(default_factory=dict[str, StoredGroup])
-
-    def warnings(self, asked: Group | None) -> tuple[str, ...]:
-        """What is said of a group that does not hold there."""
-        there = asked and self.groups.get(asked.key)
-        return describe_group_conflicts(asked, there) if asked and there else ()
-
-
 class JobAdder:
-    """Adds jobs to one database."""
+    """Adds jobs to one database: validate, plan, insert, place."""
 
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(
+        self, database: Database, registry: Registry, placement: Placer | None = None
+    ) -> None:
+        """Without a `placement`, the nodes place the jobs."""
         self._database = database
         self._registry = registry
-        self._watch = clock.DatabaseClock(database)
+        self._clock = clock.DatabaseClock(database)
+        self._writer = JobWriter(database)
+        self._placer = JobPlacer(database, placement)
         self._waker = clock.Waker(database)
-        self.gathering = GroupCommit(self._store_plain)
-        self._doubts = lost_answers.StoredJobSearches(database)
         self._known_kinds: set[str] = set()
         self._added_at = 0.0
 
     async def close(self) -> None:
-        await self.gathering.done()
-        await self._doubts.done()
-        await self._waker.done()
+        """Wait until every job is written and the nodes are woken; before the database closes."""
+        await self._writer.close()
+        await self._waker.close()
 
+    @traces.trace_sending
     async def add(
-        self, definition: Definition, dedupe_key: str | None, connection: Any, by: Actor
+        self,
+        definition: Definition,
+        *,
+        dedupe_key: str | None = None,
+        connection: Any = None,
+        by: Actor = PYTHON,
     ) -> Job:
-        check_connection(connection)
-        preparation = await self._prepare([definition], by, connection)
-        newborn = preparation.build_new_job(new_job_uid(preparation.now), definition, dedupe_key)
-        # Asked before it is stored: should it fail, there is no job yet.
-        waits = await unserved_warnings(self._database, [definition])
-        is_soon = newborn.plan.first_beat < preparation.now + clock.SOON
-        # In quiet, waking along with the commit is soonest; a caller's commit is the only way.
-        wakes = is_soon and (self._is_quiet() or connection is not None)
-        for _ in range(TRIES):
-            storing = JobInsert([newborn], wakes)
-            await self._store(storing, connection)
-            told = (*storing.warnings(newborn.group), *waits)
-            if not storing.holders:
-                if is_soon and not wakes:
-                    self._waker.wake_soon()
-                log.get_logger().info(
-                    log.JOB_CREATED, job_id=str(newborn.uid), kind=definition.kind, by=by.name
-                )
-                job = await self._new_job(newborn, storing.born)
-                return replace(job, warnings=told) if told else job
-            [holder] = storing.holders.values()
-            job = await self._existing(holder, connection)
-            if job is not None:
-                return replace(job, warnings=told) if told else job
-        raise Conflict(f"the jobs of dedupe key {dedupe_key!r} come and go; add it again")
+        """Plan and store a new job, and wake the nodes. The job that is returned is on disk.
 
-    async def add_many(self, entries: Iterable[NewJobEntry], connection: Any, by: Actor) -> Batch:
+        While a live job holds the `dedupe_key`, that job is returned instead, and `is_new` is
+        false. On a `connection` of asyncpg the job is part of the caller's transaction.
+        """
+        check_connection(connection)
+        validator = await self._validator([definition], connection)
+        payload = validator.validate(definition, dedupe_key)
+        warnings = await unserved_warnings(self._database, [definition])
+
+        now = await self._clock.now()
+        plan = planning.plan_job(seeded(definition), now)
+        new_job = build_new_job(new_job_uid(now), definition, plan, payload, dedupe_key, by)
+
+        is_soon = plan.first_beat < now + clock.SOON
+        job = await self._insert(new_job, warnings, connection, is_soon=is_soon)
+
+        return job if connection is not None else await self._placer.place_new_job(job)
+
+    async def add_many(
+        self, entries: Iterable[NewJobEntry], *, connection: Any = None, by: Actor = PYTHON
+    ) -> Batch:
+        """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
         check_connection(connection)
         items = list(read_entries(entries))
-        preparation = await self._prepare([each for each, _ in items], by, connection)
-        prepared = await build_new_jobs(items, preparation)
-        if not prepared:
+        if not items:
             return Batch([])
-        waits = await unserved_warnings(self._database, (each for each, _ in items))
-        first_of = {each.dedupe_key: each for each in reversed(prepared) if each.dedupe_key}
-        distinct = [e for e in prepared if not e.dedupe_key or first_of[e.dedupe_key] is e]
-        # Plans are few, and shared.
-        plans = {id(each.plan): each.plan for each in prepared}.values()
-        is_soon = min(plan.first_beat for plan in plans) < preparation.now + clock.SOON
-        storing = JobInsert(distinct, is_soon)
-        await self._store(storing, connection)
-        uids = {key: each.uid for key, each in first_of.items()} | storing.holders
+        definitions = [definition for definition, _ in items]
+        validator = await self._validator(definitions, connection)
+        now = await self._clock.now()
+        new_jobs = await build_new_jobs(validator, items, now, by)
+        warnings = await unserved_warnings(self._database, definitions)
+
+        # Of several entries with the same dedupe key, the first becomes the job.
+        first_of: dict[str | None, NewJob] = {
+            new.dedupe_key: new for new in reversed(new_jobs) if new.dedupe_key
+        }
+        distinct = [new for new in new_jobs if first_of.get(new.dedupe_key, new) is new]
+        plans = {id(new.plan): new.plan for new in new_jobs}.values()
+        is_soon = min(plan.first_beat for plan in plans) < now + clock.SOON
+        stored = await self._writer.insert(distinct, wakes=is_soon, connection=connection)
+        uids = {key: new.uid for key, new in first_of.items()} | stored.holders
         batch = Batch(
-            [uids[each.dedupe_key] if each.dedupe_key else each.uid for each in prepared],
+            [uids[new.dedupe_key] if new.dedupe_key else new.uid for new in new_jobs],
             frozenset(
-                place
-                for place, each in enumerate(prepared)
-                if each.dedupe_key
-                and (each.dedupe_key in storing.holders or first_of[each.dedupe_key] is not each)
+                position
+                for position, new in enumerate(new_jobs)
+                if new.dedupe_key in stored.holders or first_of.get(new.dedupe_key, new) is not new
             ),
             any(plan.state is State.SCHEDULED for plan in plans),
-            collect_warnings(prepared, storing, waits),
+            collect_warnings(new_jobs, stored, warnings),
         )
         log.get_logger().info(log.JOBS_CREATED, count=batch.new_count, by=by.name)
+
+        if connection is None and batch.are_recurring:
+            await self._placer.place(batch.uids)
         return batch
 
     async def add_within(
-        self, session: Session, definitions: Sequence[Definition], by: Actor
+        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
     ) -> list[UUID]:
-        """In a transaction of ours that is under way; the nodes hear of it at its commit."""
+        """New jobs as part of another change, in its transaction. Its commit wakes the nodes, and a
+        node places the jobs."""
         if not definitions:
             return []
-        preparation = await self._prepare(definitions, by)
-        uids = new_job_uids(preparation.now, len(definitions))
-        prepared = [
-            preparation.build_new_job(uid, definition, None)
-            for uid, definition in zip(uids, definitions, strict=True)
+        validator = await self._validator(definitions)
+        now = await self._clock.now()
+        plans, uids = JobPlans(now), new_job_uids(now, len(definitions))
+        new_jobs = [
+            build_new_job(uid, each, plans.plan(each), validator.validate(each), None, by)
+            for uid, each in zip(uids, definitions, strict=True)
         ]
-        await insert_jobs(session, JobInsert(prepared, wakes=True))
+        await job_inserts.insert_all(session, new_jobs, InsertResult(), wakes=True)
         return uids
 
-    async def refuse(self, definition: Definition) -> None:
-        """Raise InvalidInput if it cannot work; nothing is written."""
-        (await self._prepare([definition])).check(definition)
+    async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
+        """The job of this name is to be so: made, changed, or left as it is; may be repeated.
 
-    async def check(self, definition: Definition) -> Definition:
-        """For a job that exists: refuse what cannot work."""
-        await self.refuse(definition)
+        A schedule that stays the same keeps its rhythm and a beat that is still owed.
+        """
+        if definition.name is None:
+            raise InvalidInput("name", "is missing: it says which job is meant")
+        resolved = await self.resolve_definition(definition)
+        for _ in range(TRIES):
+            job = await jobs.find_job_by_name(self._database, definition.name)
+            try:
+                if job is None:
+                    return await self.add(definition, by=by)
+                if await self.is_same(job, definition):
+                    return replace(job, warnings=await self._warnings(resolved))
+                return await self._edit(job.uid, resolved, by=by, version=job.version)
+            except (Conflict, NotFound):
+                # Another caller took the name, or changed or deleted the job, since we looked.
+                continue
+        raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
+
+    async def is_put(self, definition: Definition) -> bool | None:
+        """Whether `put` would change nothing; None: there is no job of this name yet."""
+        await self.validate(definition)
+        job = definition.name and await jobs.find_job_by_name(self._database, definition.name)
+        return await self.is_same(job, definition) if job else None
+
+    async def validate(self, definition: Definition) -> None:
+        """Raise InvalidInput if the definition cannot work. Nothing is written."""
+        (await self._validator([definition])).validate(definition)
+
+    async def resolve_definition(self, definition: Definition) -> Definition:
+        """The valid definition with what the name and the payload decide about it filled in."""
+        await self.validate(definition)
         return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
 
     async def is_same(self, job: Job, definition: Definition) -> bool:
         """Whether the job would stay as it is, its rhythm included."""
-        now = await self._watch.now()
+        now = await self._clock.now()
         timetable = planning.keep_phase(seeded(definition), job.definition.timetable, now)
         wanted = as_stored(definition, timetable)
         return wanted == job.definition and is_same_json(wanted.payload, job.definition.payload)
 
-    async def _prepare(
-        self, definitions: Sequence[Definition], by: Actor = PYTHON, connection: Any = None
-    ) -> NewJobBuilder:
-        """A kind is known if this process or any node ever served it."""
-        kinds = {each.kind for each in definitions}
-        if not all(kind in self._registry or kind in self._known_kinds for kind in kinds):
+    async def _validator(
+        self, definitions: Sequence[Definition], connection: Any = None
+    ) -> Validator:
+        """A validator that knows every kind that this process or any node ever served, and the
+        faults of the SQL functions that the definitions call."""
+        kinds = {each.kind for each in definitions} - self._registry.kinds.keys()
+        if not kinds <= self._known_kinds:
             self._known_kinds = {lane.kind for lane in await nodes.list_lanes(self._database)}
-        return NewJobBuilder(
-            self._registry,
-            self._known_kinds,
-            await self._watch.now(),
-            await self._faults(definitions, connection),
-            audited_actor(by),
-        )
+        faults: CallFaults = {}
+        functions = [each for each in definitions if each.kind == sql_function_checks.KIND]
+        if functions:
+            # The caller's transaction may have created the functions, so that it is asked.
+            session = self._session_on(connection)
+            faults = await sql_function_checks.find_call_faults(session, functions)
+        return Validator(self._registry, self._known_kinds, faults)
 
-    async def _faults(self, definitions: Sequence[Definition], connection: Any) -> CallFaults:
-        """What is wrong with the SQL functions that these jobs call. Asked of the caller's
-        connection, since its transaction may have made them."""
-        calls = list(
-            {call for each in definitions if (call := sql_function_checks.find_function_call(each))}
+    async def _insert(
+        self, new_job: NewJob, warnings: tuple[str, ...], connection: Any, *, is_soon: bool
+    ) -> Job:
+        """The new job, or the live job that holds its dedupe key."""
+        # If no other job was just added, waking by the commit is soonest. A caller's transaction
+        # has no other way.
+        wakes = is_soon and (self._is_quiet() or connection is not None)
+        for _ in range(TRIES):
+            stored = await self._writer.insert([new_job], wakes=wakes, connection=connection)
+            if not stored.holders:
+                if is_soon and not wakes:
+                    self._waker.wake_soon()
+                job = await self._new_job(new_job, stored.inserted)
+            else:
+                [holder] = stored.holders.values()
+                job = await self._find_holder(holder, connection)
+            if job is not None:
+                said = (*group_warnings(new_job.group, stored), *warnings)
+                return replace(job, warnings=said) if said else job
+        raise Conflict(f"the jobs of dedupe key {new_job.dedupe_key!r} come and go; add it again")
+
+    async def _new_job(self, new_job: NewJob, inserted: Inserted | None) -> Job:
+        by = PYTHON if new_job.by is None else new_job.by
+        kind = new_job.definition.kind
+        log.get_logger().info(log.JOB_CREATED, job_id=str(new_job.uid), kind=kind, by=by.name)
+        if inserted is None:
+            # The answer was lost, and the job was found by its id.
+            return replace(await jobs.find_job(self._database, new_job.uid), is_new=True)
+        self._clock.set_time(inserted.at)
+        return inserted_job(new_job, inserted)
+
+    async def _find_holder(self, uid: UUID, connection: Any) -> Job | None:
+        """None: the job was deleted meanwhile."""
+        try:
+            return await jobs.find_job(self._session_on(connection), uid)
+        except NotFound:
+            return None
+
+    async def _edit(
+        self,
+        uid: UUID,
+        to: Definition,
+        *,
+        by: Actor,
+        version: int | None,
+        switch: Action | None = None,
+    ) -> Job:
+        unserved = await unserved_warnings(self._database, [to])
+        warnings = await actions.edit(
+            self._database, uid, to, by=by, version=version, switch=switch
         )
-        if not calls:
-            return {}
-        session = self._database
-        if connection is not None:
-            session = Session(connection, self._database.clock)
-        return await sql_function_checks.find_call_faults(session, calls)
+        await self._placer.place([uid])
+        job = await jobs.find_job(self._database, uid)
+        return replace(job, warnings=(*warnings, *unserved))
+
+    async def _warnings(self, definition: Definition) -> tuple[str, ...]:
+        """Limits that its group does not have, and whether the job waits for a node."""
+        unserved = await unserved_warnings(self._database, [definition])
+        asked = definition.group
+        if asked is None or (asked.max_running is None and asked.rate is None):
+            return unserved
+        stored = await groups.find_group(self._database, asked.key)
+        return (*describe_group_conflicts(asked, stored), *unserved)
+
+    def _session_on(self, connection: Any) -> Session:
+        if connection is None:
+            return self._database
+        return Session(connection, self._database.clock)
 
     def _is_quiet(self) -> bool:
         """Whether the last job was added a while ago."""
         added_at, self._added_at = self._added_at, time.monotonic()
         return self._added_at - added_at > QUIET
 
-    async def _store(self, storing: JobInsert, connection: Any) -> None:
-        if connection is not None:
-            await self._write(connection, storing, is_ours=False)
-            return
-        if len(storing.newborns) == 1 and can_share_insert(storing.newborns[0]):
-            await self.gathering.add(storing)
-            # Lanes are few and nearly always open: that one is not is found out by trying.
-            if await is_stored(storing):
-                return
-        unanswered = await lost_answers.try_write(
-            self._database, lambda ours: self._write(ours, storing, is_ours=True)
-        )
-        if unanswered is not None:
-            uids = [each.uid for each in storing.newborns]
-            await lost_answers.find_stored_jobs(self._database, uids, unanswered)
 
-    async def _store_plain(self, together: list[JobInsert]) -> None:
-        """Those whose lane is open, in one statement."""
-        prepared = [storing.newborns[0] for storing in together]
+def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
+    for position, entry in enumerate(entries):
+        if position == MOST_ADDED_AT_ONCE:
+            raise InvalidInput("jobs", f"must be at most {MOST_ADDED_AT_ONCE:,} at once")
+        pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
+        if len(pair) != 2 or not isinstance(pair[0], Definition):
+            what = "must be a definition, or a pair of one and its dedupe key"
+            raise InvalidInput(f"jobs[{position}]", what)
+        yield pair[0], pair[1]
 
-        async def write(connection: Any) -> None:
-            born = await job_inserts.insert_jobs(
-                Session(connection, self._database.clock),
-                prepared,
-                wakes=any(storing.wakes for storing in together),
-                tells=True,
-            )
-            ids = born.ids or {}
-            for storing, newborn in zip(together, prepared, strict=True):
-                job_id = ids.get(newborn.uid)
-                if job_id is not None:
-                    storing.born = Inserted(1, job_id, born.at)
 
-        unanswered = await lost_answers.try_write(self._database, write)
-        if unanswered is not None:
-            # Once for all of them; others are written meanwhile.
-            looking = self._doubts.search_for([each.uid for each in prepared], unanswered)
-            for storing in together:
-                storing.looking = looking
+class JobPlans:
+    """Plans jobs at one instant. Jobs with the same timetable share a plan."""
 
-    async def _write(self, connection: Any, storing: JobInsert, *, is_ours: bool) -> None:
-        first = storing.newborns[0]
-        # A name that is taken would spoil the caller's transaction, were it not a part of its own.
-        is_simple = first.group is None and (is_ours or first.definition.name is None)
-        if is_simple and len(storing.newborns) == 1:
-            session = Session(connection, self._database.clock)
-            born = await job_inserts.insert_jobs(session, storing.newborns, wakes=storing.wakes)
-            if born.count:
-                storing.born = born
-                return
-            if first.dedupe_key is not None:
-                storing.holders = await job_inserts.find_dedupe_holders(session, [first.dedupe_key])
-                if storing.holders:
-                    return
-        unit = savepoint_on if connection.is_in_transaction() else transaction_on
-        async with unit(connection, self._database.clock) as session:
-            await insert_jobs(session, storing)
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._by_timetable: dict[Timetable, JobPlan] = {}
+        # By identity, which is quick to compare: the definitions outlive this object.
+        self._by_identity: dict[int, JobPlan] = {}
 
-    async def _new_job(self, newborn: NewJob, born: Inserted | None) -> Job:
-        if born is None:
-            return replace(await jobs.find_job(self._database, newborn.uid), is_new=True)
-        self._watch.hear(born.at)
-        return inserted_job(newborn, born)
+    def plan(self, definition: Definition) -> JobPlan:
+        if definition.name is not None:
+            return self._plan_timetable(seeded(definition))
+        plan = self._by_identity.get(id(definition.timetable))
+        if plan is None:
+            plan = self._plan_timetable(definition.timetable)
+            self._by_identity[id(definition.timetable)] = plan
+        return plan
 
-    async def _existing(self, uid: UUID, connection: Any) -> Job | None:
-        """None: it has been deleted meanwhile."""
-        session = self._database
-        if connection is not None:
-            session = Session(connection, self._database.clock)
+    def _plan_timetable(self, timetable: Timetable) -> JobPlan:
+        plan = self._by_timetable.get(timetable)
+        if plan is None:
+            plan = self._by_timetable[timetable] = planning.plan_job(timetable, self._now)
+        return plan
+
+
+async def build_new_jobs(
+    validator: Validator,
+    items: Sequence[tuple[Definition, str | None]],
+    now: datetime,
+    by: Actor,
+) -> list[NewJob]:
+    """All jobs, valid and planned, or InvalidInput with the first hundred faults and their
+    positions."""
+    new_jobs: list[NewJob] = []
+    faults: list[FieldError] = []
+    names: dict[str, int] = {}
+    plans = JobPlans(now)
+    uids = new_job_uids(now, len(items))
+    for position, (definition, key) in enumerate(items):
         try:
-            return await jobs.find_job(session, uid)
-        except NotFound:
-            return None
+            payload = validator.validate(definition, key)
+            plan = plans.plan(definition)
+            new_jobs.append(build_new_job(uids[position], definition, plan, payload, key, by))
+            if definition.name is not None:
+                check_name_is_new(definition.name, position, names)
+        except InvalidInput as error:
+            where = f"jobs[{position}]"
+            faults.extend(FieldError(f"{where}.{e.field}", e.message) for e in error.errors)
+        if len(faults) >= MOST_ERRORS:
+            break
+        if position % DEFINITIONS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    if faults:
+        first, *more = faults[:MOST_ERRORS]
+        raise InvalidInput(first.field, first.message, more=more)
+    return new_jobs
 
 
-def collect_warnings(
-    prepared: Sequence[NewJob], storing: JobInsert, waits: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Each warning once, whatever number of jobs says it."""
-    asked = dict.fromkeys(each.group for each in prepared if each.group)
-    of_groups = chain.from_iterable(map(storing.warnings, asked))
-    return tuple(islice(chain(of_groups, waits), MOST_WARNINGS))
+def check_name_is_new(name: str, position: int, names: dict[str, int]) -> None:
+    if names.setdefault(name, position) != position:
+        raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")
 
 
-def audited_actor(by: Actor) -> Actor | None:
-    """A program that does not say in whose name it adds jobs is nobody to be audited."""
-    return None if by is PYTHON else by
+def build_new_job(
+    uid: UUID,
+    definition: Definition,
+    plan: JobPlan,
+    payload: str,
+    dedupe_key: str | None,
+    by: Actor,
+) -> NewJob:
+    # A program that does not name who adds the job is not recorded in the audit.
+    audited = None if by is PYTHON else by
+    group = resolved_group(definition) if definition.group else None
+    return NewJob(uid, definition, plan, payload, group, dedupe_key, audited)
 
 
-async def is_stored(storing: JobInsert) -> bool:
-    """Of a job that went together with others; where it is not, its lane was closed."""
-    if storing.looking is None:
-        return storing.born is not None
-    return await lost_answers.is_job_found(storing.looking, storing.newborns[0].uid)
-
-
-def can_share_insert(newborn: NewJob) -> bool:
-    """Whether nothing but the server itself could keep it waiting: so others may wait with it."""
-    return (
-        newborn.dedupe_key is None
-        and newborn.definition.name is None
-        and newborn.group is None
-        # There are no fewer bytes than characters, and a long text is not counted twice.
-        and len(newborn.payload) <= LARGEST_TOGETHER
-        and len(newborn.payload.encode()) <= LARGEST_TOGETHER
+def inserted_job(new_job: NewJob, inserted: Inserted) -> Job:
+    """The job that was just stored, without reading it."""
+    plan = new_job.plan
+    return Job(
+        id=inserted.first_id,
+        uid=new_job.uid,
+        definition=as_stored(new_job.definition, plan.timetable),
+        pulse=Pulse(
+            plan.state,
+            next_beat_at=plan.first_beat,
+            due_at=plan.first_beat,
+            state_at=inserted.at,
+            resting=plan.state,
+        ),
+        version=1,
+        created_at=inserted.at,
+        updated_at=inserted.at,
+        is_new=True,
     )
 
 
-async def insert_jobs(session: Session, storing: JobInsert) -> None:
-    """Lanes, then groups, then keys, then names: everybody who adds jobs waits in this order."""
-    written = [each.definition for each in storing.newborns]
-    await open_lanes(session, {(each.kind, each.runs_on) for each in written})
-    # The first job that names a group says what it allows.
-    named = {each.group.key: each.group for each in reversed(storing.newborns) if each.group}
-    storing.groups = await groups.ensure_groups(session, list(named.values())) if named else {}
-    group_ids = {key: group.id for key, group in storing.groups.items()}
-    left = storing.newborns
-    if any(each.dedupe_key or each.definition.name for each in left):
-        left = sorted(left, key=insert_order)
-    for _ in range(TRIES):
-        left = await insert_in_chunks(session, left, storing, group_ids)
-        held = await job_inserts.find_dedupe_holders(
-            session, [each.dedupe_key or "" for each in left]
-        )
-        storing.holders |= held
-        # Who held the others has ended since.
-        left = [each for each in left if each.dedupe_key not in held]
-        if not left:
-            return
-    raise Conflict(f"the jobs of dedupe key {left[0].dedupe_key!r} come and go; add it again")
+def group_warnings(asked: Group | None, stored: InsertResult) -> tuple[str, ...]:
+    """The limits that a job asks for and that its group, which exists already, does not have."""
+    group = asked and stored.groups.get(asked.key)
+    return describe_group_conflicts(asked, group) if asked and group else ()
 
 
-async def insert_in_chunks(
-    session: Session, left: Sequence[NewJob], storing: JobInsert, group_ids: dict[str, int]
-) -> list[NewJob]:
-    """Store them; those come back whose dedupe key somebody holds."""
-    refused: list[NewJob] = []
-    for start in range(0, len(left), CHUNK):
-        chunk = left[start : start + CHUNK]
-        is_last = start + CHUNK >= len(left)
-        # Those with keys come first.
-        has_keys = chunk[0].dedupe_key is not None
-        born = await job_inserts.insert_jobs(
-            session,
-            chunk,
-            group_ids=group_ids,
-            wakes=storing.wakes and is_last,
-            tells=has_keys,
-        )
-        storing.born = born
-        if born.ids is not None:
-            refused += [each for each in chunk if each.uid not in born.ids]
-        elif born.count != len(chunk):
-            raise Conflict("a lane of these jobs was closed meanwhile; add them again")
-    return refused
-
-
-def insert_order(newborn: NewJob) -> tuple[bool, str, bool, str]:
-    key, name = newborn.dedupe_key, newborn.definition.name
-    return key is None, key or "", name is None, name or ""
-
-
-async def open_lanes(session: Session, lanes: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    wanted_lanes = {(kind, frozenset(runs_on)) for kind, runs_on in lanes}
-    known = {(lane.kind, lane.runs_on) for lane in await nodes.list_lanes(session)}
-    missing = [(sorted(runs_on), kind) for kind, runs_on in wanted_lanes - known]
-    for runs_on, kind in sorted(missing):
-        await nodes.open_lanes(session, [kind], runs_on)
+def collect_warnings(
+    new_jobs: Sequence[NewJob], stored: InsertResult, unserved: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Each warning once, however many jobs it is about."""
+    asked = dict.fromkeys(new.group for new in new_jobs if new.group)
+    of_groups = chain.from_iterable(group_warnings(group, stored) for group in asked)
+    return tuple(islice(chain(of_groups, unserved), MOST_WARNINGS))

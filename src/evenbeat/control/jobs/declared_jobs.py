@@ -1,4 +1,4 @@
-"""Jobs that code declares: put by name whenever a process starts, and never removed by it."""
+"""Jobs that the code declares: put by name when a process starts, and never removed."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,8 +14,10 @@ PAGE = 1000
 async def put_declared_jobs(
     jobs: Jobs, listing: Listing, declared: Mapping[str, Definition], modules: Iterable[str]
 ) -> None:
-    """Make the jobs what the code says. Those of its modules that it says nothing of any more are
-    told of, and left: another version of the code may still want them."""
+    """Put the declared jobs, and warn of jobs that these modules no longer declare.
+
+    Those stay, since another version of the code may still declare them.
+    """
     for definition in declared.values():
         await jobs.put(definition)
     for module in sorted(modules):

@@ -1,4 +1,4 @@
-"""Groups as people handle them: look, change what they allow, pause and resume."""
+"""What people do with groups: read them, change their limits, pause and resume them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,7 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """A group, who has a place in it, and some of those who wait for one, in turn."""
+    """A group, the jobs that have a place in it, and some that wait for one, in turn."""
 
     occupied: GroupUsage
     holders: list[GroupMember]
@@ -34,7 +34,7 @@ class GroupMembers:
 
 
 class Groups:
-    """The groups of one database. A group is made by the first job that names it, or by hand."""
+    """The groups of one database. The first job that names a group creates it, or a person does."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -49,11 +49,11 @@ class Groups:
         return await groups.find_group(self._database, key)
 
     async def occupied(self, key: str) -> GroupUsage:
-        """With how many run in it and wait for it."""
+        """The group, with how many of its jobs run and wait."""
         return await groups.find_group_usage(self._database, key)
 
     async def members(self, key: str, *, limit: int = 50, offset: int = 0) -> GroupMembers:
-        """Up to 250 who have a place, and a page of those who wait."""
+        """Up to 250 jobs that have a place, and a page of those that wait."""
         found = await self.occupied(key)
         group_id = found.group.id
         return GroupMembers(
@@ -63,9 +63,9 @@ class Groups:
         )
 
     async def put(self, group: Group, *, by: Actor = PYTHON) -> StoredGroup:
-        """The group of this key is to have these limits: made, or changed.
+        """Create the group of this key with these limits, or change its limits.
 
-        Whoever fits in now comes in at once; whoever runs in it goes on.
+        Waiting jobs for which there is room now start at once. Running jobs go on.
         """
         async with self._database.transaction() as session:
             is_new = bool(await groups.insert_groups(session, [group]))
@@ -75,17 +75,17 @@ class Groups:
             after = await groups.find_group(session, group.key)
             note = group_note("put_group", None if is_new else before, after)
             await audit.write_audit(session, [note], by=by)
-        await self._let_in(after)
+        await self._unpark(after)
         log_group_change(note, by)
         return replace(after, is_new=is_new)
 
     async def pause(self, key: str, *, by: Actor = PYTHON) -> StoredGroup:
-        """Start nothing more in it; what runs finishes."""
+        """Start no more jobs of the group. Running jobs finish."""
         return await self._switch(key, by, paused=True)
 
     async def resume(self, key: str, *, by: Actor = PYTHON) -> StoredGroup:
         after = await self._switch(key, by, paused=False)
-        await self._let_in(after)
+        await self._unpark(after)
         return after
 
     async def _switch(self, key: str, by: Actor, *, paused: bool) -> StoredGroup:
@@ -98,7 +98,7 @@ class Groups:
         log_group_change(note, by)
         return after
 
-    async def _let_in(self, group: StoredGroup) -> None:
+    async def _unpark(self, group: StoredGroup) -> None:
         await groups.unpark_jobs(self._database, [group.id])
         await clock.wake(self._database)
 
@@ -109,7 +109,7 @@ def group_note(action: str, before: StoredGroup | None, after: StoredGroup) -> N
 
 
 def group_facts(group: StoredGroup) -> dict[str, Any]:
-    """What the audit tells of a group."""
+    """The facts about a group that the audit records."""
     return {
         "max_running": group.max_running,
         "rate": group.rate and str(group.rate),

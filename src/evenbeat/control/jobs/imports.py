@@ -1,4 +1,4 @@
-"""Takes in what another scheduler ran: looks first, tells all of it, then writes all or none."""
+"""Imports the jobs of another scheduler: previews each line, then adds all new jobs or none."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from evenbeat.store.database.pool import Database, Session, transaction_on
 
 @dataclass(frozen=True, slots=True)
 class ImportFinding:
-    """A candidate, and what becomes of it here; `why` where it is not taken in as it stands."""
+    """A candidate and what the import does with it; `why`, if it is not added as it stands."""
 
     candidate: ImportCandidate
     fate: ImportStatus
@@ -28,32 +28,31 @@ class ImportFinding:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """Every line that means something, in order."""
+    """What the import does with each line, in order; comments and empty lines are left out."""
 
     findings: tuple[ImportFinding, ...]
 
-    def of(self, fate: ImportStatus) -> list[ImportCandidate]:
+    def candidates_with(self, fate: ImportStatus) -> list[ImportCandidate]:
         return [each.candidate for each in self.findings if each.fate is fate]
 
     def counts(self) -> dict[str, int]:
-        """How many lines had each fate, and how many of all should be looked at."""
+        """How many lines have each fate, and how many a person should review."""
         fates = Counter(each.fate for each in self.findings)
-        told = {fate.value: fates[fate] for fate in ImportStatus}
-        return told | {
+        return {fate.value: fates[fate] for fate in ImportStatus} | {
             "could be an interval": sum(bool(each.candidate.could_be) for each in self.findings),
             "to review": sum(bool(each.candidate.review) for each in self.findings),
         }
 
 
 class Imports:
-    """The way into one database."""
+    """Imports jobs into one database."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self._database = database
         self._jobs = jobs
 
-    async def look(self, candidates: Iterable[ImportCandidate]) -> ImportReport:
-        """What would become of each; nothing is written."""
+    async def preview(self, candidates: Iterable[ImportCandidate]) -> ImportReport:
+        """What the import would do with each candidate. Nothing is written."""
         return ImportReport(tuple([await self._judge(each) for each in candidates]))
 
     async def _judge(self, candidate: ImportCandidate) -> ImportFinding:
@@ -75,8 +74,8 @@ class Imports:
         )
 
     async def add_new_jobs(self, report: ImportReport, *, by: Actor) -> int:
-        """Add the jobs that are new, all or none; those that rested before come in at rest."""
-        new = report.of(ImportStatus.NEW)
+        """Add the new jobs, all or none; those that were paused or disabled are added so."""
+        new = report.candidates_with(ImportStatus.NEW)
         if not new:
             return 0
         async with (
@@ -96,7 +95,7 @@ class Imports:
 async def rest_imported_jobs(
     session: Session, action: Action, uids: Sequence[UUID], by: Actor
 ) -> None:
-    """In the transaction that makes them: else a node might run one in between."""
+    """Pause or disable jobs in the transaction that adds them: otherwise a node could run one."""
     for start in range(0, len(uids), MOST_ACTED_ON_AT_ONCE):
         chosen = Filter(uids=frozenset(uids[start : start + MOST_ACTED_ON_AT_ONCE]))
         await write_bulk_action(session, JobAction(action, chosen, by))

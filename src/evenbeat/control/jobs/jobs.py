@@ -1,112 +1,36 @@
-"""Jobs as people handle them: everything that can be done to them."""
+"""What people do with jobs: `eb.jobs` with all its methods."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
 from evenbeat.control.jobs.actions import ActionResult
-from evenbeat.control.jobs.adding import TRIES, Batch, JobAdder
-from evenbeat.control.jobs.job_placer import JobPlacer
-from evenbeat.control.jobs.unserved import can_node_run, unserved_warnings
-from evenbeat.control.jobs.validation import NewJobEntry
+from evenbeat.control.jobs.adding import JobAdder
+from evenbeat.control.jobs.validation import can_node_run, unserved_warnings
 from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.filters import Filter
-from evenbeat.core.jobs.groups import describe_group_conflicts
 from evenbeat.core.jobs.ids import read_uid
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, Job
 from evenbeat.core.ops.audit import PYTHON, Actor
 from evenbeat.core.ops.explain import ExplanationContext, explain_job
-from evenbeat.core.runs.registry import Registry
 from evenbeat.core.suggestions import did_you_mean
-from evenbeat.observe import traces
-from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
-from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions as store_actions
-from evenbeat.store.jobs import groups, jobs
+from evenbeat.store.jobs import jobs
 from evenbeat.store.jobs.actions import JobVersion
 from evenbeat.store.jobs.jobs import UnreadableDefinition
 from evenbeat.store.ops import maintenance, nodes
 
 
-class Jobs:
-    """The jobs of one database."""
-
-    def __init__(
-        self, database: Database, registry: Registry, placement: Placer | None = None
-    ) -> None:
-        """Without a `placement` jobs are left to the nodes to place."""
-        self._database = database
-        self._admission = JobAdder(database, registry)
-        self._placing = JobPlacer(database, placement)
-
-    @traces.trace_sending
-    async def add(
-        self,
-        definition: Definition,
-        *,
-        dedupe_key: str | None = None,
-        connection: Any = None,
-        by: Actor = PYTHON,
-    ) -> Job:
-        """Plan and store a new job, and wake the nodes. What comes back is on disk.
-
-        While a live job holds the `dedupe_key`, that job comes back instead: `is_new` tells. On a
-        `connection` of asyncpg the job is part of the caller's transaction, and of its fate.
-        """
-        job = await self._admission.add(definition, dedupe_key, connection, by)
-        return job if connection is not None else await self._placing.of_new(job)
-
-    async def add_many(
-        self, entries: Iterable[NewJobEntry], *, connection: Any = None, by: Actor = PYTHON
-    ) -> Batch:
-        """Up to 100,000 new jobs, all or none: definitions, or pairs of one and its dedupe key."""
-        batch = await self._admission.add_many(entries, connection, by)
-        if connection is None and batch.are_recurring:
-            await self._placing.of(batch.uids)
-        return batch
-
-    async def add_within(
-        self, session: Session, definitions: Sequence[Definition], *, by: Actor = PYTHON
-    ) -> list[UUID]:
-        """New jobs as a part of another change: in its transaction, and of its fate."""
-        return await self._admission.add_within(session, definitions, by)
-
-    async def put(self, definition: Definition, *, by: Actor = PYTHON) -> Job:
-        """The job of this name is to be so: made, changed, or left as it is; may be repeated.
-
-        A schedule that stays the same keeps its rhythm and whatever beat it owes.
-        """
-        if definition.name is None:
-            raise InvalidInput("name", "is missing: it says which job is meant")
-        to = await self._admission.check(definition)
-        for _ in range(TRIES):
-            job = await jobs.find_job_by_name(self._database, definition.name)
-            try:
-                if job is None:
-                    return await self.add(definition, by=by)
-                if await self._admission.is_same(job, definition):
-                    return replace(job, warnings=await self._warnings(to))
-                return await self._edit(job.uid, to, by=by, version=job.version)
-            except (Conflict, NotFound):
-                # Somebody has taken the name, changed or deleted the job, since we looked.
-                continue
-        raise Conflict(f"the jobs named {definition.name!r} come and go; put it again")
-
-    async def is_put(self, definition: Definition) -> bool | None:
-        """Whether `put` would change nothing; None: there is no job of this name yet."""
-        await self._admission.refuse(definition)
-        job = definition.name and await jobs.find_job_by_name(self._database, definition.name)
-        return await self._admission.is_same(job, definition) if job else None
+class Jobs(JobAdder):
+    """The jobs of one database. How jobs are added is in `adding`."""
 
     async def get(self, uid: UUID, *, with_deleted: bool = False) -> Job:
         return await jobs.find_job(self._database, uid, with_deleted=with_deleted)
 
     async def find(self, name_or_id: str) -> Job:
-        """As people call it; a text that is an id is never taken for a name."""
+        """The job of this name or id. A text that is an id is never taken for a name."""
         uid = read_uid(name_or_id)
         if uid is not None:
             return await self.get(uid)
@@ -117,7 +41,7 @@ class Jobs:
         return job
 
     async def explain(self, uid: UUID) -> str:
-        """Where it stands and what comes next: in a sentence or two."""
+        """The job's situation and what happens next, in a sentence or two."""
         job = await self.get(uid)
         living = [node for node in await nodes.list_nodes(self._database, dead=0) if node.is_alive]
         kind, runs_on = job.definition.kind, job.definition.runs_on
@@ -135,45 +59,45 @@ class Jobs:
         return explain_job(job, await clock.now(self._database), around)
 
     async def run(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Run it once, now; its schedule is not touched. A retry that waits comes forward instead.
+        """Run the job once, now; its schedule stays. If a retry waits, the retry runs now instead.
 
         A paused or disabled job runs once and stays so. Refused while it runs.
         """
         return await self._do(Action.RUN, uid, by)
 
     async def pause(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Keep the schedule and run nothing of it; a run in hand finishes first."""
+        """Keep the schedule, but start no runs by it. A current run finishes."""
         return await self._do(Action.PAUSE, uid, by)
 
     async def resume(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take the schedule up again at the first beat from now; a one-off job is still owed its.
+        """Resume the schedule at the first beat from now. A one-off job still gets its only beat.
 
-        While it runs, what was asked of it is taken back.
+        If the job is running, a pause that waits for the end of the run is withdrawn.
         """
         return await self._do(Action.RESUME, uid, by)
 
     async def retry(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Bring back what is over: once more, now, and then by its schedule."""
+        """Run a job that has ended again: now, and then by its schedule."""
         return await self._do(Action.RETRY, uid, by)
 
     async def cancel(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Stop it for good. A run in hand is stopped wherever it runs, once its node hears."""
+        """Stop the job for good. Its node stops a current run."""
         return await self._do(Action.CANCEL, uid, by)
 
     async def release(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take its run from a node that is stuck; it is due again at once, and was no attempt.
+        """Take a run from a node that is stuck. The job is due at once, and no attempt is counted.
 
-        Whatever that node still writes of it is fenced. If it lives, it stops the handler when it
-        notices, within seconds.
+        What that node still writes about the run is refused. If the node is alive, it notices
+        within seconds and stops the handler.
         """
         return await self._do(Action.RELEASE, uid, by)
 
     async def enable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """As resume, for a disabled job."""
+        """The same as resume, for a disabled job."""
         return await self._do(Action.ENABLE, uid, by)
 
     async def disable(self, uid: UUID, *, by: Actor = PYTHON) -> Job:
-        """Take it out until it is enabled; a run in hand finishes first."""
+        """Start no runs until the job is enabled. A current run finishes."""
         return await self._do(Action.DISABLE, uid, by)
 
     async def edit(
@@ -186,16 +110,16 @@ class Jobs:
         by: Actor = PYTHON,
         dry_run: bool = False,
     ) -> Job:
-        """Give it another definition, if it still is at `version`; a run in hand keeps the old one.
+        """Give the job another definition, if it is still at `version`.
 
-        No beat is lost by an edit and none runs twice; the old definition is kept as a version.
-        `switch` is `Action.ENABLE` or `Action.DISABLE`, done in the transaction of the edit: if the
-        job refuses one, neither is done. `dry_run` does all of it, rolls back, and returns the job
-        as it would be.
+        A current run keeps the old definition. No beat is lost by an edit and none runs twice. The
+        old definition is kept as a version. `switch` is `Action.ENABLE` or `Action.DISABLE`, done
+        in the transaction of the edit: if the job refuses one, neither is done. `dry_run` does all
+        of it, rolls back, and returns the job as it would be.
         """
         if switch not in (None, Action.ENABLE, Action.DISABLE):
             raise InvalidInput("switch", "must be enable or disable")
-        to = await self._admission.check(definition)
+        to = await self.resolve_definition(definition)
         if dry_run:
             job = await actions.try_edit(
                 self._database, uid, to, by=by, version=version, switch=switch
@@ -206,17 +130,17 @@ class Jobs:
         return await self._edit(uid, to, by=by, version=version, switch=switch)
 
     async def delete(self, uid: UUID, *, by: Actor = PYTHON) -> None:
-        """Remove it, and stop its run; its name is free at once, and its history stays."""
+        """Delete the job and stop its run. Its name is free at once; its history stays."""
         await self._act_on_one(Action.DELETE, uid, by)
 
     async def versions(self, uid: UUID) -> list[JobVersion]:
-        """Every definition it has had, the one in force first; of a deleted job too."""
+        """Every definition that the job has had, the current one first. The job may be deleted."""
         return await store_actions.list_versions(
             self._database, await jobs.find_job_id(self._database, uid)
         )
 
     async def restore(self, uid: UUID, version: int, *, by: Actor = PYTHON) -> Job:
-        """Edit it back to a definition it had."""
+        """Edit the job back to a definition that it had."""
         found = next((each for each in await self.versions(uid) if each.number == version), None)
         if found is None:
             raise NotFound(f"job {uid} has no version {version}")
@@ -233,9 +157,10 @@ class Jobs:
         dry_run: bool = False,
         skip_refused: bool = False,
     ) -> ActionResult:
-        """Do it to every job that matches, up to 10,000, in one transaction: to all or to none.
+        """Do the action to every job that matches, up to 10,000, in one transaction: all or none.
 
-        `dry_run` only says what would happen; `skip_refused` leaves out those that refuse.
+        `dry_run` decides for every job, but writes nothing. `skip_refused` leaves out the jobs
+        whose state does not allow the action.
         """
         if action is Action.EDIT:
             raise InvalidInput("action", "edit takes one job and its definition")
@@ -243,45 +168,13 @@ class Jobs:
             self._database, action, chosen, by=by, dry_run=dry_run, skip_refused=skip_refused
         )
         if not dry_run and action in actions.MAP_CHANGING_ACTIONS:
-            await self._placing.of(result.changed)
+            await self._placer.place(result.changed)
         return result
-
-    async def _edit(
-        self,
-        uid: UUID,
-        to: Definition,
-        *,
-        by: Actor,
-        version: int | None,
-        switch: Action | None = None,
-    ) -> Job:
-        waits = await unserved_warnings(self._database, [to])
-        warnings = await actions.edit(
-            self._database, uid, to, by=by, version=version, switch=switch
-        )
-        await self._placing.of([uid])
-        return replace(await self.get(uid), warnings=(*warnings, *waits))
-
-    async def _warnings(self, definition: Definition) -> tuple[str, ...]:
-        """What it says of its group that does not hold there, and whether it waits for a node."""
-        waits = await unserved_warnings(self._database, [definition])
-        asked = definition.group
-        if asked is None or (asked.max_running is None and asked.rate is None):
-            return waits
-        return (
-            *describe_group_conflicts(asked, await groups.find_group(self._database, asked.key)),
-            *waits,
-        )
 
     async def _do(self, action: Action, uid: UUID, by: Actor) -> Job:
         await self._act_on_one(action, uid, by)
         return await self.get(uid)
 
     async def _act_on_one(self, action: Action, uid: UUID, by: Actor) -> None:
-        """One job is many of one."""
         if not (await self.act(action, Filter.one(uid), by=by)).changed:
             raise NotFound(f"no job {uid}")
-
-    async def close(self) -> None:
-        """See to it that the nodes have heard of every job; before the database is closed."""
-        await self._admission.close()

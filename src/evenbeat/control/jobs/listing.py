@@ -1,4 +1,4 @@
-"""Lists of jobs as people read them."""
+"""Lists of jobs, and how many there are of each status."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class JobPage:
 
 
 class Listing:
-    """The jobs of one database, as lists."""
+    """Lists the jobs of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Templates as people handle them: keep a job with blanks, and make jobs of it."""
+"""What people do with templates: store a job with parameters, read, change and delete it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from evenbeat.store.ops import audit
 
 
 class Templates:
-    """The templates of one database. A job that was made of one does not follow its changes."""
+    """The templates of one database. A change of a template does not change jobs made from it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,7 +28,7 @@ class Templates:
         return await templates.list_templates(self._database)
 
     async def put(self, template: Template, *, by: Actor = PYTHON) -> Template:
-        """Make it, or change the one of this name."""
+        """Create the template, or change the one of this name."""
         try:
             async with self._database.transaction() as session:
                 before, after = None, await templates.insert_template(session, template)
@@ -42,7 +42,7 @@ class Templates:
         return after
 
     async def delete(self, name: str, *, by: Actor = PYTHON) -> None:
-        """Jobs that were made of it stay."""
+        """Delete the template. Jobs that were made from it stay."""
         async with self._database.transaction() as session:
             before = await templates.delete_template(session, name)
             note = template_note("delete_template", name, before, None)
@@ -57,7 +57,7 @@ def template_note(
 
 
 def template_facts(template: Template | None) -> dict[str, Any]:
-    """What the audit tells of a template."""
+    """The facts about a template that the audit records."""
     if template is None:
         return {}
     return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from evenbeat.control.jobs.unserved import unserved_warnings
+from evenbeat.control.jobs.validation import unserved_warnings
 from evenbeat.core.errors import NotFound
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.audit import PYTHON, Actor, NewAuditEntry

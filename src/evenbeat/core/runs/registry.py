@@ -25,7 +25,8 @@ class Registry:
     """
 
     def __init__(self, handlers: Iterable[Handler] = (), known: Iterable[Kind] = ()) -> None:
-        self._kinds: dict[str, Kind] = {each.kind: each for each in known}
+        # Read by those who validate jobs; changed only by `add`.
+        self.kinds: dict[str, Kind] = {each.kind: each for each in known}
         # The handler of each kind that is served here.
         self.handlers: dict[str, Handler] = {}
         # How many runs of a kind a node has at most at once, where its handler says that.
@@ -37,7 +38,7 @@ class Registry:
         """Serve a kind. Call this before a node starts: it then writes down what it serves."""
         if handler.kind in self.handlers:
             raise InvalidInput("kind", f"there is a handler for {handler.kind} already")
-        self._kinds[handler.kind] = handler
+        self.kinds[handler.kind] = handler
         self.handlers[handler.kind] = handler
         most_at_once: int | None = getattr(handler, "most_at_once", None)
         if most_at_once is not None:
@@ -49,10 +50,10 @@ class Registry:
         return sorted(self.handlers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._kinds))
+        return iter(sorted(self.kinds))
 
     def __contains__(self, kind: str) -> bool:
-        return kind in self._kinds
+        return kind in self.kinds
 
     def __getitem__(self, kind: str) -> Kind:
-        return self._kinds[kind]
+        return self.kinds[kind]

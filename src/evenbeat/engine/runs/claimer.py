@@ -156,7 +156,7 @@ class Claimer:
             self._busy = set(counts)
             # A lane that gave as many as it was asked for may have more.
             self._is_more = any(count >= places[lane] for lane, count in counts.items())
-            self._recorder.watch.hear(held[0].run.started_at)
+            self._recorder.watch.set_time(held[0].run.started_at)
             self._slots.start(held)
         return len(held)
 

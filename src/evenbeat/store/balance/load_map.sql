@@ -1,20 +1,9 @@
 -- Where jobs are in the map of the coming week. The map changes under one lock, in short
 -- transactions that do nothing else: neither claims nor ends of runs nor people wait for it.
 
--- fragment: is_live
-job.deleted_at is null
-and pulse.wanted is null
-and pulse.state in ('p', 's', 'f')
-and not job.timetable -> 'schedule' ?| array['once', 'now', 'at']
-
--- fragment: is_counted
--- Whether beats of the job are to come by themselves.
-:is_live
-and pulse.next_beat_at is not null
-
 -- fragment: is_undecided
 -- Whether it is for the run in hand, or one by hand that waits, to say if more beats come.
-:is_live
+:may_beat
 and pulse.next_beat_at is null
 and coalesce(pulse.token, extract(epoch from pulse.manual_at)) is not null
 

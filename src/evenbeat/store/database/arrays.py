@@ -5,6 +5,6 @@ from typing import Any
 
 
 def drop_all_nulls(values: Iterable[Any]) -> list[Any]:
-    """These values, or none at all where each is None: unnest pads with nulls."""
+    """These values; empty if each of them is None, since unnest pads with nulls."""
     made = list(values)
     return [] if made.count(None) == len(made) else made

@@ -1,4 +1,4 @@
-"""The one clock: the database's, or in tests one that is set for every process at once."""
+"""The clock of all processes: the database's, or in tests one that a test sets."""
 
 import asyncio
 import time
@@ -12,9 +12,9 @@ from evenbeat.store.database.statements import load_statements
 SQL = load_statements("database/clock")
 WAKE_CHANNEL = "evenbeat_wake"
 LONGEST_TRUST = 60.0
-# The longest `check_interval`: what is due later than that is found without being told of.
+# The longest `check_interval`: a node finds a job that is due later without being woken.
 SOON = timedelta(seconds=10)
-# A few milliseconds late for those who come at once, and their commits go side by side.
+# Seconds. Jobs that are added together wake the nodes once, and their commits run side by side.
 PAUSE = 0.005
 INSTALLATION = (
     "create_clock_schema",
@@ -29,40 +29,40 @@ async def now(session: Session) -> datetime:
 
 
 class DatabaseClock:
-    """The database's time without asking for it: the last instant it told, plus what has passed.
+    """The database's time without a query: the last instant it returned, plus the time since.
 
-    Never ahead of the database by more than the drift of a minute, since what it told was true
-    when it was told. A clock that is set stands still or leaps, and is asked every time.
+    It is ahead of the database by the drift of a minute at most. A clock that a test sets stands
+    still or leaps, so that it is asked every time.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._told: datetime | None = None
-        self._told_at = 0.0
+        self._instant: datetime | None = None
+        self._instant_at = 0.0
 
-    def hear(self, instant: datetime) -> None:
-        """Take note of an instant that a statement has just come back with."""
-        self._told, self._told_at = instant, time.monotonic()
+    def set_time(self, instant: datetime) -> None:
+        """Set it to the `:now` of a statement that PostgreSQL has just answered."""
+        self._instant, self._instant_at = instant, time.monotonic()
 
     async def now(self) -> datetime:
-        passed = time.monotonic() - self._told_at
-        if self._database.clock == "set" or self._told is None or passed > LONGEST_TRUST:
-            self.hear(await now(self._database))
+        passed = time.monotonic() - self._instant_at
+        if self._database.clock == "set" or self._instant is None or passed > LONGEST_TRUST:
+            self.set_time(await now(self._database))
             passed = 0.0
-        assert self._told is not None  # noqa: S101 - just heard
-        return self._told + timedelta(seconds=passed)
+        assert self._instant is not None  # noqa: S101 - just set
+        return self._instant + timedelta(seconds=passed)
 
 
 async def wake(session: Session) -> None:
-    """Tell every node to look for due jobs."""
+    """Make every node look for due jobs."""
     await session.execute(SQL["wake"])
 
 
 class Waker:
-    """Wakes the nodes soon, once for all who asked meanwhile.
+    """Wakes the nodes soon: once for all jobs that were added in the last few milliseconds.
 
-    Nobody waits for it, since what it brings is a hint: it is the one task that belongs to no
-    node. There is one at a time, and whoever closes the database first lets it be `done`.
+    The caller does not wait for it, since waking is only a hint. There is one task at a time.
+    `close` waits for it, and must be called before the database is closed.
     """
 
     def __init__(self, database: Database) -> None:
@@ -75,14 +75,14 @@ class Waker:
         if self._waking is None or self._waking.done():
             self._waking = asyncio.get_running_loop().create_task(self._wake())
 
-    async def done(self) -> None:
+    async def close(self) -> None:
         if self._waking is not None:
             await self._waking
 
     async def _wake(self) -> None:
         while self._is_asked:
             await asyncio.sleep(PAUSE)
-            # Whoever asks from here on may have committed too late for this one.
+            # A job that asks from here on may commit after this wake: it needs another one.
             self._is_asked = False
             try:
                 if self._database.is_open:
@@ -92,14 +92,14 @@ class Waker:
 
 
 async def install_test_clock(database: Database) -> None:
-    """Make the clock that `set_to` moves; for databases of tests only."""
+    """Install the clock that `set_test_clock` moves; for databases of tests only."""
     async with database.transaction() as session:
         for step in INSTALLATION:
             await session.execute(SQL[step])
 
 
 async def set_test_clock(database: Database, instant: datetime) -> None:
-    """Move the set clock, and wake the nodes: what was a wait for them may be over."""
+    """Set the test clock and wake the nodes, for which a job may be due now."""
     async with database.transaction() as session:
         await session.execute(SQL["clear_clock"])
         await session.execute(SQL["set_clock"], instant=instant)

@@ -2,8 +2,8 @@
 select :now;
 
 -- name: wake
--- Rung after a commit, never inside the hot transaction: there it cost two thirds of the
--- enqueue rate. A hint need not survive a crash, so that nobody waits for the disk.
+-- Sent after the commit of a job, not inside its transaction: there it cost two thirds of the enqueue
+-- rate. A hint need not survive a crash, so that this commit does not wait for the disk.
 select set_config('synchronous_commit', 'off', true), pg_notify('evenbeat_wake', '');
 
 -- name: create_clock_schema
@@ -19,8 +19,8 @@ language sql stable parallel safe
 as 'select hand.now from evenbeat_clock.hand';
 
 -- name: replace_clock_of_sql
--- What the database's own functions go by, whoever calls them; where there are none yet, a backup is
--- about to be put back.
+-- The clock of our SQL functions. Without the schema there are none: a backup is about to be
+-- restored.
 do $do$
 begin
     if to_regnamespace('evenbeat') is not null then

@@ -1,4 +1,4 @@
-"""The one-letter codes of the hot tables, and the words they stand for."""
+"""The one-letter codes of states and causes in the tables, and their meaning."""
 
 from evenbeat.core.jobs.model import Cause, RunState, State
 

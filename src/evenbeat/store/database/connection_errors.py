@@ -1,8 +1,8 @@
-"""The many things that the driver says when the database cannot be had, sorted once.
+"""The driver's errors for a database that is unavailable, in three groups.
 
-BUSY    it answers, and cannot do this now: the connection is as good as before
-DEMOTED it answers, and takes no writes: another server is the one to ask
-all else, a lost connection among it: what became of the statement is not known
+BUSY_ERRORS             it answers, but cannot do this now; the connection stays usable
+READ_ONLY_ERRORS        it answers, but takes no writes; another server must be asked
+CONNECTION_LOST_ERRORS  it does not answer; whether the statement took effect is not known
 """
 
 import contextlib
@@ -12,8 +12,8 @@ import asyncpg
 
 from evenbeat.core.errors import NotPermitted, StoreUnavailable
 
-# Class 40 (deadlocks among it), class 53 (disk, memory, connections), a wait for a lock, and a
-# statement that the server itself has stopped.
+# Class 40 (with deadlocks), class 53 (disk, memory, connections), a lock that was not available in
+# time, and a statement that the server stopped.
 BUSY_ERRORS = (
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,
@@ -21,8 +21,8 @@ BUSY_ERRORS = (
     asyncpg.QueryCanceledError,
 )
 READ_ONLY_ERRORS = (asyncpg.ReadOnlySQLTransactionError,)
-# Class 08 (a pooler's complaints among it), class 57 (shut down, crashed, starting), class 58 (the
-# disk answers with errors), and whatever the driver finds out by itself.
+# Class 08 (with the errors of a pooler), class 57 (shut down, crashed, starting), class 58 (disk
+# errors), and errors that the driver itself raises.
 CONNECTION_LOST_ERRORS = (
     OSError,
     TimeoutError,
@@ -38,17 +38,24 @@ UNAVAILABLE_ERRORS = (*BUSY_ERRORS, *READ_ONLY_ERRORS, *CONNECTION_LOST_ERRORS)
 
 @contextlib.contextmanager
 def translate_driver_errors() -> Generator[None]:
-    """Say StoreUnavailable where the driver says any of some dozens of things."""
+    """Raise StoreUnavailable instead of any of the driver's dozens of such errors."""
     try:
         yield
     except UNAVAILABLE_ERRORS as error:
-        raise StoreUnavailable(describe_driver_error(error)) from error
+        raise store_unavailable(error) from error
+
+
+def store_unavailable(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(describe_driver_error(error))
 
 
 @contextlib.contextmanager
 def translate_privilege_errors() -> Generator[None]:
-    """Say NotPermitted where the database's user lacks a right: for people at a command line,
-    who chose that user; of a server it is no client's doing."""
+    """Raise NotPermitted if the database's user lacks a right.
+
+    This is for the command line, where a person chose that user. A client of the server cannot
+    change it.
+    """
     try:
         yield
     except asyncpg.InsufficientPrivilegeError as error:
@@ -72,26 +79,26 @@ def describe_driver_error(error: Exception) -> str:
 
 
 def driver_message(error: Exception) -> str:
-    """What the driver says, but for what it says about itself after a connection was lost."""
-    is_about_itself = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
-    is_telling = isinstance(error, ValueError | asyncpg.TargetServerAttributeNotMatched)
-    if is_about_itself and not is_telling:
+    """The driver's message; after a lost connection it is about the driver, and is replaced."""
+    is_about_driver = isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError)
+    is_helpful = isinstance(error, ValueError | asyncpg.TargetServerAttributeNotMatched)
+    if is_about_driver and not is_helpful:
         return "the connection was lost"
-    # What comes in further lines are hints for whoever looks after the server: its log has them.
+    # Further lines are hints for the administrator of the server, whose log has them too.
     return str(error).partition("\n")[0] or "timed out"
 
 
 def breaks_connection(error: BaseException) -> bool:
-    """Whether the connection is not to be used again after this."""
+    """Whether the connection must not be used again after this error."""
     cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
     return isinstance(cause, UNAVAILABLE_ERRORS) and not isinstance(cause, BUSY_ERRORS)
 
 
 def breaks_all_connections(error: BaseException) -> bool:
-    """Whether what one connection has found out is true of its neighbours too.
+    """Whether the other connections of the pool are broken too.
 
-    A cut network shows on each of them only after its own time limit, and a demoted server keeps
-    answering all of them.
+    After a cut of the network, each would notice only after its own timeout. A server that was
+    demoted to a standby keeps answering all of them.
     """
     cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
     return isinstance(cause, TimeoutError | asyncpg.ReadOnlySQLTransactionError)

@@ -1,4 +1,4 @@
-"""The connection pool: runs named statements, turns lost connections into StoreUnavailable."""
+"""The connection pool: runs named statements, and turns lost connections into StoreUnavailable."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from evenbeat.store.database.connection_errors import (
     UNAVAILABLE_ERRORS,
     breaks_all_connections,
     breaks_connection,
+    store_unavailable,
     translate_driver_errors,
 )
 from evenbeat.store.database.route import CONNECT_TIMEOUT, SQL, Route, driver
@@ -19,21 +20,23 @@ from evenbeat.store.database.statements import Statement, load_statements
 
 SAVEPOINTS = load_statements("database/savepoints")
 
-# The server ends a statement first, where it can: then its outcome is known.
+# Longer than the statement_timeout of the server: if the server ends a statement, its outcome is
+# known.
 COMMAND_TIMEOUT = 5.0
 SESSION_SETTINGS = {
     "application_name": "evenbeat",
     "statement_timeout": "4500ms",
     "lock_timeout": "4s",
     "idle_in_transaction_session_timeout": "60s",
-    # Whoever waited for a lock must see what was written meanwhile, whatever the database says.
+    # A statement that waited for a lock must see what was written meanwhile. The database may have
+    # another default.
     "default_transaction_isolation": "read committed",
     "timezone": "UTC",
     "jit": "off",
 }
-# For the engine's few statements, which all go by key. Planned anew each time, a claim spends
-# 1.2 ms on that; planned once with statistics taken at rest, a completion was seen to read the
-# whole table (1,500 ms instead of 15), and these settings leave it no such plan.
+# For the few statements of the engine, which all use an index. Planning a claim each time costs
+# 1.2 ms. A generic plan that was made while the tables were empty let a completion read the whole
+# table (1,500 ms instead of 15): these settings forbid such a plan.
 ENGINE_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -44,15 +47,15 @@ ENGINE_SETTINGS = {
 PATIENT_SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
-    # Whoever reads what comes of it may be slow: a pager, say.
+    # The reader of the result may be slow: a person with a pager, for example.
     "idle_in_transaction_session_timeout": "10min",
 }
 
 
 async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
-    """One connection with our limits and codecs; wrong credentials are StoreUnavailable too.
+    """One connection with our settings and codecs; wrong credentials are StoreUnavailable too.
 
-    A patient one waits as long as it takes: for migrations, whose work has no bound.
+    A patient connection has no timeouts: for migrations, whose work has no bound.
     """
     route = Route(to) if isinstance(to, str) else to
     limits = SESSION_SETTINGS | (PATIENT_SETTINGS if is_patient else {})
@@ -61,10 +64,7 @@ async def connect(to: str | Route, *, is_patient: bool = False) -> Any:
 
 @contextlib.asynccontextmanager
 async def open_read_snapshot(to: str | Route) -> AsyncGenerator[Any]:
-    """One moment of the whole database, however long it takes to look at it.
-
-    On a connection of its own, that has all the time it needs and writes nothing.
-    """
+    """A connection that sees the whole database at one moment, without timeouts and read-only."""
     connection = await connect(to, is_patient=True)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -74,15 +74,15 @@ async def open_read_snapshot(to: str | Route) -> AsyncGenerator[Any]:
 
 
 def terminate_connection(connection: Any) -> None:
-    """End it here and now; the pool has let go of one that was lost by itself."""
+    """End the connection at once. The pool has already released one that was lost."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
 
 async def skip_reset(connection: object) -> None:
-    """Nothing of ours outlives its transaction, so that there is nothing to undo.
+    """Do nothing: nothing that we set outlives its transaction.
 
-    The driver's own way of undoing costs a round trip after every statement.
+    The driver's own reset costs a round trip after every statement.
     """
 
 
@@ -94,24 +94,30 @@ class Session:
         self._clock = clock
 
     async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             return await self._runner.fetch(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
 
     async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             return await self._runner.fetchrow(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
 
     async def fetch_value(self, statement: Statement, **given: Any) -> Any:
         row = await self.fetch_row(statement, **given)
         return None if row is None else row[0]
 
     async def execute(self, statement: Statement, **given: Any) -> int:
-        """Run it and say how many rows it changed."""
-        with translate_driver_errors():
-            text, values = statement.text(self._clock), statement.arguments(given)
+        """Run it and return how many rows it changed."""
+        text, values = statement.text(self._clock), statement.arguments(given)
+        try:
             status: str = await self._runner.execute(text, *values)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
         count = status.rpartition(" ")[2]
         return int(count) if count.isdecimal() else 0
 
@@ -120,13 +126,13 @@ class Session:
 async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
     """A transaction on a connection that is in none."""
     with translate_driver_errors():
-        # Named here as well: behind a pooler our settings come too late for that.
+        # Named here because a pooler applies our settings only after the transaction has begun.
         transaction = connection.transaction(isolation="read_committed")
         await transaction.start()
     try:
         yield Session(connection, clock)
     except BaseException as error:
-        # A lost connection rolls back by itself; what went wrong first is what counts.
+        # The server rolls back a lost connection. The first error is the one to raise.
         if not breaks_connection(error):
             with contextlib.suppress(*UNAVAILABLE_ERRORS):
                 await transaction.rollback()
@@ -137,8 +143,7 @@ async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]
 
 @contextlib.asynccontextmanager
 async def savepoint_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
-    """A part of the transaction that is under way, however it was begun: what fails undoes no
-    more than the part."""
+    """A part of a transaction that has begun already. If it fails, only the part is rolled back."""
     session = Session(connection, clock)
     await session.execute(SAVEPOINTS["begin_part"])
     try:
@@ -170,7 +175,7 @@ class Database(Session):
         super().__init__(None, clock)
 
     async def open(self) -> None:
-        # One connection first: a wrong URL is told at once and in one line.
+        # One connection first: a wrong URL is reported at once and in one line.
         await (await connect(self.route)).close()
         with translate_driver_errors():
             self._runner = await driver.create_pool(
@@ -219,15 +224,17 @@ class Database(Session):
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Any]:
-        # Where one is at hand nothing is waited for, and a timer would cost 40 µs a statement.
+        # An idle connection is there at once, and a timer would cost 40 µs for each statement.
         longest = None if self._runner.get_idle_size() else CONNECT_TIMEOUT
-        with translate_driver_errors():
+        try:
             connection = await self._runner.acquire(timeout=longest)
+        except UNAVAILABLE_ERRORS as error:
+            raise store_unavailable(error) from error
         try:
             yield connection
         except (StoreUnavailable, *UNAVAILABLE_ERRORS) as error:
             if breaks_connection(error):
-                # One that was closed under us has left the pool already, and says so.
+                # A connection that was closed has left the pool, and raises InterfaceError.
                 with contextlib.suppress(asyncpg.InterfaceError):
                     connection.terminate()
             if breaks_all_connections(error):
@@ -240,7 +247,7 @@ class Database(Session):
     async def _session(self) -> AsyncGenerator[Session]:
         """For one statement, which is a transaction by itself.
 
-        Behind a pooler it needs one around it, that brings our settings along.
+        Behind a pooler it needs a transaction around it, which applies our settings.
         """
         if self.route.is_pooled:
             async with self.transaction() as session:

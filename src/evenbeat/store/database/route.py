@@ -1,4 +1,4 @@
-"""The way to the database: which of its hosts to ask, and whether a pooler stands in between."""
+"""Connects to the database: finds the host that answers, and whether there is a pooler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,19 +14,20 @@ from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("database/session")
 
-# asyncpg is only half typed: what is asked of it goes through a name that says so.
+# asyncpg is only partly typed: untyped calls go through this name.
 driver: Any = asyncpg
 
-# It has no TCP keepalive options: a cut network is noticed by such limits alone.
+# asyncpg has no options for TCP keepalive: only such timeouts notice a cut network.
 CONNECT_TIMEOUT = 5.0
 DEFAULT_PORT = 5432
 Host = tuple[str, int]
 
 
 class Route:
-    """Leads to one database; the host that answered last is asked first.
+    """Connects to one database; the host that answered last is tried first.
 
-    `is_pooled` is None until the first connection has shown it, unless it was said before.
+    `is_pooled` says whether there is a pooler. With `pooler="auto"` it is None until the first
+    connection has shown it.
     """
 
     def __init__(self, url: str, pooler: str = "auto") -> None:
@@ -37,7 +38,7 @@ class Route:
     async def connect(
         self, settings: Mapping[str, str], *, command_timeout: float | None = None
     ) -> Any:
-        """A connection with these settings, or, behind a pooler, with none of its own."""
+        """A connection with these settings; behind a pooler, without them."""
         try:
             return await self._connect(settings, command_timeout)
         except (*UNAVAILABLE_ERRORS, asyncpg.PostgresError, ValueError) as error:
@@ -53,11 +54,11 @@ class Route:
             if connection is not None:
                 return await set_json_codecs(connection)
             self.is_pooled = True
-        # What is prepared on one server is not known to the next one.
+        # A pooler changes the server, which does not know the statements prepared on another.
         return await set_json_codecs(await self._dial(**limit, statement_cache_size=0))
 
     async def _connect_directly(self, settings: Mapping[str, str], limit: dict[str, Any]) -> Any:
-        """None if there is a pooler, that takes no settings or says so in another way."""
+        """None if there is a pooler: it refuses the settings, or shows by its process id."""
         try:
             connection = await self._dial(**limit, server_settings=dict(settings))
         except asyncpg.ProtocolViolationError as error:
@@ -70,9 +71,10 @@ class Route:
         return connection
 
     async def _leads_to_a_pooler(self, connection: Any) -> bool:
-        """A pooler hands out a process id of its own making, since its servers change."""
+        """A pooler reports a process id that it made up, since its servers change."""
         if self.is_pooled is None:
-            # Without a name: one that stays behind on a pooler's server stands in others' way.
+            # Without a name: a named statement stays on the pooler's server, where it would
+            # conflict with those of other clients.
             asking = await connection.prepare(SQL["backend_pid"].text("database"), name="")
             self.is_pooled = await asking.fetchval() != connection.get_server_pid()
         return bool(self.is_pooled)
@@ -81,8 +83,8 @@ class Route:
         self._hosts = parse_hosts(self.url) if self._hosts is None else self._hosts
         if len(self._hosts) < 2:
             return await driver.connect(self.url, timeout=CONNECT_TIMEOUT, **options)
-        # Each host has its share of the time: one that is gone says nothing at all, and would
-        # else keep the others from being asked.
+        # Each host gets a share of the time: a dead one does not answer at all, and would use up
+        # the time of the others.
         share = CONNECT_TIMEOUT / len(self._hosts)
         if "target_session_attrs" not in parse_qs(urlsplit(self.url).query):
             options["target_session_attrs"] = "read-write"
@@ -103,7 +105,7 @@ class Route:
 
 
 def parse_hosts(url: str) -> list[Host]:
-    """The hosts that a URL names, each with its port; none where the driver finds its only one."""
+    """The hosts that a URL names, each with its port; empty if it names fewer than two."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     places = parts.netloc.rpartition("@")[2] or query.get("host", [""])[0]
@@ -122,13 +124,13 @@ def parse_host(place: str, usual_port: str) -> Host:
     has_port = ":" in after_brackets
     name, port = place.rsplit(":", 1) if has_port else (place, usual_port)
     if not port.isdecimal():
-        # Which one is not said: it may be part of a password.
+        # The text is not shown: it may be part of a password.
         raise ValueError("the port of a host is not a number")
     return name.strip("[]"), int(port)
 
 
 def describe_address(url: str) -> str:
-    """` at HOST:PORT`, or nothing where a stray character might make a password look like one."""
+    """` at HOST:PORT`; empty if a stray `@` could make part of a password look like a host."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     if not place or "@" in parts.path + parts.query + parts.fragment:
@@ -137,7 +139,7 @@ def describe_address(url: str) -> str:
 
 
 async def set_json_codecs(connection: Any) -> Any:
-    """JSON goes in and out as Python values."""
+    """Let the connection encode Python values as JSON and decode them."""
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
@@ -152,15 +154,15 @@ async def set_json_codecs(connection: Any) -> Any:
 class JsonElement:
     """A JSON value that is one element of an array parameter.
 
-    Of a bare list the driver would make a further dimension of the array, and its items would
-    be dealt out to the rows of other jobs.
+    The driver would take a bare list for another dimension of the array, and its items would go
+    to the rows of other jobs.
     """
 
     value: Any
 
 
 def encode_json(value: Any) -> bytes:
-    """As jsonb travels: a version, then the text."""
+    """The binary format of jsonb: a version, then the text."""
     return b"\x01" + orjson.dumps(value.value if isinstance(value, JsonElement) else value)
 
 

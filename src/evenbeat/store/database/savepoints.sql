@@ -1,4 +1,4 @@
--- Parts of a transaction that somebody else has begun, and that we must not end.
+-- Parts of a transaction that a caller has begun and that we must not end.
 
 -- name: begin_part
 savepoint evenbeat_part;

@@ -1,9 +1,12 @@
 """Named statements from *.sql files, their :names numbered for PostgreSQL.
 
-A file holds statements under headers `-- name: claim_due`. In a statement `:limit` is a
-parameter and `:now` is the clock: `statement_timestamp()` or, in tests, a clock that is set.
-What several statements of a file share stands once under `-- fragment: matches`, and is put in
-where they say `:matches`. Every file also runs in psql as it stands, with \\set for these names.
+A file holds statements under headers `-- name: claim_due`. In a statement `:limit` is a parameter.
+`:now` is the clock: `statement_timestamp()` or, in tests, a clock that a test sets.
+
+A text that several statements share is a fragment, under a header `-- fragment: matches`, and is
+put in where a statement says `:matches`. A file can use its own fragments and those of
+`shared.sql`, which no file may define again. Every file also runs in psql as it stands, with \\set
+for these names.
 """
 
 import re
@@ -11,12 +14,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-# statement_timestamp() rather than clock_timestamp(): the latter is volatile, so that no index
-# range can be made of it, and the due query read every entry of its index.
+# Not clock_timestamp(): it is volatile, so that PostgreSQL cannot use it for an index range. With
+# it, the due query read every entry of its index.
 CLOCKS = {"database": "statement_timestamp()", "set": "evenbeat_clock.now()"}
 
+# The file whose fragments every file can use.
+SHARED = "shared"
+
 HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
-# What must not be searched for parameters comes first: comments, quoted text, casts.
+# Comments, quoted text and casts come first, so that no parameter is found in them.
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\"[^\"]*\"|::|:(?P<name>[a-z_]+)")
 
 
@@ -32,7 +38,7 @@ class Statement:
         return number_parameters(self, clock)
 
     def arguments(self, given: dict[str, object]) -> list[object]:
-        """The given values in the order of their numbers; a missing or unknown one is our bug."""
+        """The given values in the order of their numbers. A missing or unknown one is a bug."""
         if given.keys() != set(self.parameters):
             odd = sorted(given.keys() ^ set(self.parameters))
             raise TypeError(f"statement {self.name}: parameters missing or unknown: {odd}")
@@ -49,23 +55,38 @@ def number_parameters(statement: Statement, clock: str) -> str:
 
 
 def parse_statements(text: str) -> dict[str, Statement]:
-    names, fragments = split_sections(text)
+    """The statements of this text, with its own fragments only."""
+    return fill_statements(*split_sections(text))
+
+
+def fill_statements(names: dict[str, str], fragments: dict[str, str]) -> dict[str, Statement]:
     return {
         name: build_statement(name, fill_fragments(body, fragments)) for name, body in names.items()
     }
 
 
 def split_sections(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The bodies of the statements and of the fragments, by name."""
-    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    """The bodies of the statements and of the fragments, by name; a name is defined once."""
+    sections: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     _, *parts = HEADER.split(text)
     for sort, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        found[sort][name] = body.strip()
-    return found["name"], found["fragment"]
+        if name in sections[sort]:
+            raise ValueError(f"the {sort} {name} is defined twice")
+        sections[sort][name] = body.strip()
+    return sections["name"], sections["fragment"]
+
+
+def read_sections(file: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The statements of a file, and the fragments that they can use: its own and the shared."""
+    names, fragments = split_sections(read_sql_file(file))
+    shared = {} if file == SHARED else split_sections(read_sql_file(SHARED))[1]
+    if twice := fragments.keys() & shared.keys():
+        raise ValueError(f"{file}.sql defines fragments of {SHARED}.sql again: {sorted(twice)}")
+    return names, shared | fragments
 
 
 def fill_fragments(body: str, fragments: dict[str, str]) -> str:
-    """The text with its fragments, which may hold others."""
+    """The text with its fragments, which may contain others."""
     filled = TOKEN.sub(lambda token: fragments.get(token["name"] or "", token[0]), body)
     return filled if filled == body else fill_fragments(filled, fragments)
 
@@ -81,13 +102,14 @@ def build_statement(name: str, body: str) -> Statement:
 @cache
 def load_statements(file: str) -> dict[str, Statement]:
     """The statements of <file>.sql by name; `file` is a path as in "jobs/listing"."""
-    return parse_statements(read_sql_file(file))
+    names, fragments = read_sections(file)
+    return fill_statements(names, fragments)
 
 
 @cache
 def load_variants(file: str, name: str, slot: str) -> dict[str, Statement]:
     """One statement once for each fragment `<slot>_…`, put in where it says `:<slot>`."""
-    names, fragments = split_sections(read_sql_file(file))
+    names, fragments = read_sections(file)
     return {
         each.removeprefix(f"{slot}_"): build_statement(
             name, fill_fragments(fill_fragments(names[name], {slot: text}), fragments)
@@ -100,7 +122,7 @@ def load_variants(file: str, name: str, slot: str) -> dict[str, Statement]:
 @cache
 def join_statements(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
     """Several statements of a file as one: each put in where the fragment `by` says `:found`."""
-    statements, fragments = split_sections(read_sql_file(file))
+    statements, fragments = read_sections(file)
     parts = (
         fill_fragments(
             fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")}
@@ -110,6 +132,7 @@ def join_statements(file: str, names: tuple[str, ...], *, by: str, word: str) ->
     return build_statement(by, fill_fragments(f"\n{word}\n".join(parts), fragments))
 
 
+@cache
 def read_sql_file(file: str) -> str:
     path = resources.files("evenbeat.store").joinpath(f"{file}.sql")
     return path.read_text(encoding="utf-8")

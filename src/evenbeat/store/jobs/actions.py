@@ -1,4 +1,4 @@
-"""Jobs under the hands of people: chosen, locked, and written as an action left them."""
+"""Writes the actions of people on jobs: locks the jobs, then stores what the action changed."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class JobVersion:
 
 
 async def lock_jobs(session: Session, uids: Collection[UUID]) -> None:
-    """Until the end of the transaction, nobody else moves these jobs."""
+    """Until the end of the transaction, no other transaction changes these jobs."""
     await session.fetch(SQL["lock"], uids=list(uids))
 
 
 async def write_changes(
     session: Session, action: Action, changes: Sequence[tuple[StoredJob, JobChange]]
 ) -> None:
-    """Write what the action made of these jobs, which are locked."""
+    """Write what the action changed of these locked jobs."""
     try:
         moved = await session.execute(SQL["write_changes"], **change_columns(action, changes))
     except asyncpg.UniqueViolationError:
@@ -53,7 +53,7 @@ async def write_changes(
 
 
 def is_shown_by_sql(job: StoredJob) -> bool:
-    """Whether it may be among the jobs that the SQL face shows."""
+    """Whether the table `sql_job` may have a row for it."""
     return job.definition is None or job.definition.kind == sql_function_checks.KIND
 
 
@@ -123,7 +123,8 @@ async def list_versions(session: Session, job_id: int) -> list[JobVersion]:
 
 
 def check_change_count(action: Action, written: int, expected: int) -> None:
-    """They are locked, so that this cannot happen; if it does, nothing of it may stay."""
+    """Raise if a job was not written, so that the transaction is rolled back. The jobs are locked:
+    this cannot happen."""
     if written != expected:
         raise Conflict(f"{action}: {expected - written} jobs have moved meanwhile; try again")
 

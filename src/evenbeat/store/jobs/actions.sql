@@ -1,9 +1,9 @@
--- What people do to jobs, one or ten thousand: choose, lock, read, write. Between the lock and the
--- write nothing else can move these jobs: claims pass over them, and ends of runs wait.
+-- Actions of people on jobs, one or ten thousand: choose, lock, read, write. Between the lock and the
+-- write no other transaction changes these jobs: claims skip locked rows, and ends of runs wait.
 
 -- name: lock
--- In id order, as everywhere. What is read afterwards is what is written upon. What the SQL face
--- shows of them comes first: whoever writes there has that in hand, and then comes for the jobs.
+-- Lock these jobs in id order, as every transaction does. Their rows of `sql_job` are locked first:
+-- a transaction that writes by SQL locks its row there before it locks the job.
 with shown as materialized (
     select sql_job.id
     from evenbeat.sql_job
@@ -22,7 +22,7 @@ order by job.id
 for no key update of job, pulse;
 
 -- name: show_sql_jobs
--- Let the SQL face show what became of these jobs.
+-- Bring the rows of `sql_job` up to date with these jobs.
 select evenbeat.show_sql_job(job.id)
 from evenbeat.job
 where job.id = any (:job_ids::bigint[])
@@ -30,12 +30,12 @@ where job.id = any (:job_ids::bigint[])
 order by job.id;
 
 -- name: write_changes
--- What an action makes of the pulses. The states that allow it are asked for once more.
-update evenbeat.pulse as p
+-- Write what an action decided about these pulses, if their state still allows the action.
+update evenbeat.pulse
 set state = o.state,
     wanted = o.wanted,
     state_at = case
-        when p.state = o.state and p.wanted is not distinct from o.wanted then p.state_at
+        when pulse.state = o.state and pulse.wanted is not distinct from o.wanted then pulse.state_at
         else :now
     end,
     next_beat_at = o.next_beat_at,
@@ -45,7 +45,7 @@ set state = o.state,
     attempt = o.attempt,
     manual_attempt = o.manual_attempt,
     is_parked = o.is_parked,
-    plan_version = p.plan_version + o.is_replanned::integer
+    plan_version = pulse.plan_version + o.is_replanned::integer
 from unnest(
     :job_ids::bigint[], :to_states::"char"[], :wanted::"char"[], :next_beats::timestamptz[],
     :retries::timestamptz[], :manual::timestamptz[], :beats::timestamptz[],
@@ -55,18 +55,19 @@ from unnest(
     job_id, state, wanted, next_beat_at, retry_at, manual_at, beat_at, attempt, manual_attempt,
     is_parked, is_replanned
 )
-where p.id = o.job_id
-  and evenbeat.shown_state(p) = any (:allowed::"char"[]);
+where pulse.id = o.job_id
+  and :current_state = any (:allowed::"char"[]);
 
 -- name: delete
--- The name is free at once; the history stays.
+-- Another job may take the name at once. The history stays.
 update evenbeat.job
 set deleted_at = :now
 where job.id = any (:job_ids::bigint[])
-  and job.deleted_at is null;
+  and :is_not_deleted;
 
 -- name: edit
--- Another definition; the one before is kept as it is stored, even if nobody can read it any more.
+-- Give the job another definition. The old one is kept as it is stored, even if this version of the
+-- program cannot read it.
 with replaced as (
     insert into evenbeat.job_version (job_id, version, definition, replaced_at, replaced_by)
     select
@@ -97,7 +98,7 @@ edited as (
         updated_at = :now
     where job.id = :job_id
       and job.version = :version
-      and job.deleted_at is null
+      and :is_not_deleted
     returning job.id, job.version
 )
 update evenbeat.pulse

@@ -1,4 +1,4 @@
-"""How a definition is written into columns and read back."""
+"""Writes a definition into columns, and reads it back."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -50,7 +50,7 @@ def definition_from_row(row: Mapping[str, Any] | asyncpg.Record) -> Definition:
     )
 
 
-# Many jobs share a rhythm, and nearly all a policy: reading one takes 80 µs, finding it 1 µs.
+# Many jobs share a timetable, and nearly all a policy. Decoding one takes 80 µs, the cache 1 µs.
 @lru_cache(maxsize=16_384)
 def decode_timetable(text: bytes) -> Timetable:
     return Timetable.from_object(orjson.loads(text))
@@ -62,7 +62,7 @@ def policy_of(text: bytes) -> Policy:
 
 
 def group_from_row(row: Mapping[str, Any] | asyncpg.Record) -> Group | None:
-    """The job's side of its group; what the group allows is the group's own row."""
+    """The group as the job names it. The limits of the group are in the group's own row."""
     key = row["group_key"]
     return None if key is None else Group(key, job_limit=row["group_limit"])
 
@@ -71,7 +71,7 @@ DEFAULT = Policy()
 
 
 def encode_policy(policy: Policy) -> dict[str, Any]:
-    """Only what differs from the defaults: most jobs then store an empty object."""
+    """The fields that differ from the defaults: most jobs store an empty object."""
     return {
         each.name: encode_field(getattr(policy, each.name))
         for each in fields(policy)

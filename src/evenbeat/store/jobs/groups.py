@@ -1,4 +1,4 @@
-"""Groups: made by their first job, looked at and changed by people, emptied by the engine."""
+"""Reads and writes groups, and unparks the jobs that wait for a place in one."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs.listing import like_pattern
 
 SQL = load_statements("jobs/groups")
-# Unparked a few at a time, so that a group without a limit does not flood the due index.
+# Jobs unparked at once. More would flood the due index when a group without a limit is resumed.
 MOST_UNPARKED = 500
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group as it is kept."""
+    """A group as it is stored."""
 
     id: int
     key: str
@@ -28,7 +28,7 @@ class StoredGroup:
     pace: timedelta | None
     burst: int
     paused_at: datetime | None
-    # When its pace lets the next one in that waits for it.
+    # When its pace allows the next start.
     ready_at: datetime | None
     created_at: datetime
     limits_at: datetime
@@ -41,7 +41,7 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupUsage:
-    """A group with how many run in it and how many wait, since the first of these was due."""
+    """A group, how many of its jobs run and wait, and since when the first waiting one is due."""
 
     group: StoredGroup
     running: int
@@ -51,7 +51,7 @@ class GroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A job that has a place in a group since it started, or waits for one since it was due."""
+    """A job that has a place in a group since it started, or waits for one since it is due."""
 
     uid: UUID
     name: str | None
@@ -60,19 +60,19 @@ class GroupMember:
 
 
 async def ensure_group(session: Session, key: str, group: Group) -> StoredGroup:
-    """The group of this key; made with these limits if there is none yet."""
+    """The group of this key; it is created with these limits if there is none yet."""
     return (await ensure_groups(session, [replace(group, key=key)]))[key]
 
 
 async def ensure_groups(session: Session, named: Sequence[Group]) -> dict[str, StoredGroup]:
-    """These groups by key; made with these limits where there are none yet."""
+    """These groups by key; those that do not exist are created with these limits."""
     await insert_groups(session, named)
     rows = await session.fetch(SQL["by_keys"], keys=[group.key for group in named])
     return {row["key"]: group_from(row) for row in rows}
 
 
 async def insert_groups(session: Session, named: Sequence[Group]) -> int:
-    """Make those that there are not yet; says how many they were."""
+    """Create the groups that do not exist yet; returns how many."""
     limits = [limits_of(group) for group in named]
     return await session.execute(
         SQL["ensure"],
@@ -104,7 +104,7 @@ async def find_group_usage(session: Session, key: str) -> GroupUsage:
 
 
 async def list_permit_holders(session: Session, group_id: int, *, limit: int) -> list[GroupMember]:
-    """Who has a place in it, the longest first."""
+    """The jobs that have a place in the group, the longest first."""
     rows = await session.fetch(SQL["holders"], group_id=group_id, limit=limit)
     return [GroupMember(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
 
@@ -112,13 +112,13 @@ async def list_permit_holders(session: Session, group_id: int, *, limit: int) ->
 async def list_waiting_jobs(
     session: Session, group_id: int, *, limit: int, offset: int
 ) -> list[GroupMember]:
-    """Who waits for a place, in turn."""
+    """The jobs that wait for a place, in the order in which they will get one."""
     rows = await session.fetch(SQL["waiting"], group_id=group_id, limit=limit, offset=offset)
     return [GroupMember(row["uid"], row["name"], row["since"], row["node"]) for row in rows]
 
 
 async def lock_group(session: Session, key: str) -> StoredGroup:
-    """As it is, and stays until the end of the transaction."""
+    """Read the group and lock it until the end of the transaction."""
     row = await session.fetch_row(SQL["lock_key"], key=key)
     if row is None:
         raise NotFound(f"no group {key!r}")
@@ -133,7 +133,7 @@ async def find_group(session: Session, key: str) -> StoredGroup:
 
 
 async def change_limits(session: Session, group: Group) -> None:
-    """Give the group, which is locked, other limits."""
+    """Give a locked group other limits."""
     await session.execute(SQL["change"], key=group.key, **limits_of(group))
 
 
@@ -142,7 +142,7 @@ async def pause_group(session: Session, key: str, *, paused: bool) -> None:
 
 
 async def unpark_jobs(database: Database, group_ids: Collection[int]) -> int:
-    """Let in the first of those who wait; says how many."""
+    """Unpark the first waiting jobs, as many as there is room for; returns how many."""
     async with database.transaction() as session:
         await session.fetch(SQL["lock"], group_ids=sorted(group_ids))
         return await session.execute(
@@ -151,12 +151,12 @@ async def unpark_jobs(database: Database, group_ids: Collection[int]) -> int:
 
 
 async def find_groups_with_room(session: Session) -> list[int]:
-    """Groups in which somebody waits although there is room."""
+    """Groups in which a job waits although there is room."""
     return [row["id"] for row in await session.fetch(SQL["with_room"])]
 
 
 async def next_ready_in(session: Session) -> timedelta | None:
-    """How long until a group's pace lets the next job in."""
+    """How long until the pace of a group allows the next start."""
     seconds = await session.fetch_value(SQL["next_ready_in"])
     return None if seconds is None else timedelta(seconds=seconds)
 

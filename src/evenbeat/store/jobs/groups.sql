@@ -3,8 +3,9 @@
     job_group.paused_at, job_group.ready_at, job_group.created_at, job_group.limits_at
 
 -- name: ensure
--- The first job that names a group makes it, with its limits; later ones find it as it is.
--- In the order of their keys: two who make the same groups wait for each other, not in a circle.
+-- The first job that names a group creates it with its limits; later jobs do not change it.
+-- Keys are inserted in order: two transactions that create the same groups wait for each other, and
+-- not in a circle.
 insert into evenbeat.job_group (key, max_running, pace, burst, created_at, limits_at)
 select named.key, named.max_running, named.pace, named.burst, :now, :now
 from unnest(
@@ -27,7 +28,7 @@ from evenbeat.job_group
 where job_group.key = :key;
 
 -- name: lock_key
--- The group as it is, and stays until the end of the transaction.
+-- Read a group and lock it until the end of the transaction.
 select
     :shown
 from evenbeat.job_group
@@ -35,8 +36,8 @@ where job_group.key = :key
 for no key update;
 
 -- name: page
--- By key, with who is in it: places taken, and jobs that wait for one and since when the first
--- of them was due.
+-- Groups by key: how many places are taken, how many jobs wait for one, and since when the first of
+-- these is due.
 select
     :shown,
     (select count(*) from evenbeat.permit where permit.group_id = job_group.id) as running,
@@ -64,7 +65,7 @@ where :search::text is null
    or job_group.key ilike :search;
 
 -- name: holders
--- Who has a place, the longest first.
+-- The jobs that have a place, the longest first.
 select job.uid, job.name, pulse.started_at as since, node.name as node
 from evenbeat.permit
 join evenbeat.pulse on pulse.id = permit.job_id
@@ -75,7 +76,7 @@ order by pulse.started_at, pulse.id
 limit :limit;
 
 -- name: waiting
--- Who waits for one, in turn; each since it was due.
+-- The jobs that wait for a place, in turn, and since when each is due.
 select
     job.uid, job.name, least(coalesce(q.retry_at, q.next_beat_at), q.manual_at) as since,
     null::text as node
@@ -93,7 +94,7 @@ set max_running = :max_running,
     pace = :pace,
     burst = :burst,
     limits_at = :now,
-    -- Another pace begins anew: nobody waits by the old one.
+    -- A new pace starts from now. No job waits for the old one.
     paced_until = case
         when job_group.pace is not distinct from :pace and job_group.burst = :burst
             then job_group.paced_until
@@ -102,14 +103,14 @@ set max_running = :max_running,
 where job_group.key = :key;
 
 -- name: pause
--- Once more changes nothing: it is paused since the first time.
+-- Pausing a paused group changes nothing: it is paused since the first time.
 update evenbeat.job_group
 set paused_at = case when :paused::boolean then coalesce(job_group.paused_at, :now) end
 where job_group.key = :key;
 
 -- name: lock
--- Unparking, 1 of 2: the groups in which a place came free. Waits, in id order: a claimer that is
--- parking holds the group, and what it parks must be visible to the next statement.
+-- Unparking, 1 of 2: lock the groups in which a place came free, in id order. This waits for a
+-- claimer that is parking jobs: the next statement must see them.
 select job_group.id
 from evenbeat.job_group
 where job_group.id = any (:group_ids::bigint[])
@@ -117,8 +118,8 @@ order by job_group.id
 for no key update;
 
 -- name: unpark
--- Unparking, 2 of 2, in the same transaction: as many of the first in line as there is room for,
--- and as the pace lets in: the rest would only be parked again.
+-- Unparking, 2 of 2, in the same transaction: unpark the first jobs in line, as many as there is room
+-- for and as the pace allows. The rest would only be parked again.
 with room as materialized (
     select
         job_group.id,
@@ -162,9 +163,9 @@ from next_in_line
 where p.id = next_in_line.id;
 
 -- name: with_room
--- The net below: groups with parked jobs and a free place, whoever died before unparking them,
--- and groups whose pace lets the next one in. One probe per group with parked jobs, not one per
--- parked job.
+-- The safety net: groups with parked jobs and a free place, which a node left behind that died before
+-- it unparked them, and groups whose pace allows the next start. The recursion probes the index once
+-- for each group with parked jobs, not once for each parked job.
 with recursive waiting as (
     (
         select q.group_id
@@ -198,7 +199,7 @@ where job_group.paused_at is null
   );
 
 -- name: next_ready_in
--- What is ready already waits for something else: for a place, or for the end of a pause.
+-- A group that is ready already waits for something else: a place, or the end of a pause.
 select extract(epoch from min(job_group.ready_at) - :now)::float8
 from evenbeat.job_group
 where job_group.ready_at > :now;

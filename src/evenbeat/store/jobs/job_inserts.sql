@@ -8,11 +8,11 @@ open as materialized (
 )
 
 -- fragment: jobs_to_insert
--- The jobs, each array one of their columns; those are left out whose lane is not open.
--- Most jobs of a batch have a plan and a policy in common: they come once, and null in the arrays
--- stands for them.
--- Arrays may come empty: unnest pads with nulls. JSON comes, and uids go, as text: it may be on a
--- connection that is not ours, with codecs that we do not know.
+-- The jobs, each array one column of them. Jobs whose lane is not open are left out.
+-- Most jobs of a batch have the same plan and the same policy. These are parameters of their own,
+-- and null in an array stands for them. An empty array is a column of nulls: unnest pads it.
+-- JSON arrives and uids are returned as text, because the connection may be a caller's, whose codecs
+-- we do not know.
 select
     nextval('evenbeat.job_id_seq') as id, open.id as lane_id, open.kind, open.runs_on,
     n.uid, coalesce(n.state, :state::"char") as state,
@@ -40,10 +40,10 @@ select
     given.state, :now, given.next_beat_at, given.dedupe_key
 
 -- fragment: write_side_rows
--- Recurring ones are to be placed by whoever comes first. What people add is audited; a program
--- that adds jobs by the thousand is not a person.
--- With :wakes the nodes hear of it at its commit: sooner than by a statement of its own, but
--- commits that notify go one after the other.
+-- Recurring jobs wait in `unplaced` for the first process that places them. Only jobs that a person
+-- adds are audited, not those that a program adds by the thousand.
+-- With :wakes the commit notifies the nodes. That is sooner than a statement of its own, but commits
+-- that notify wait for each other.
 unplaced as (
     insert into evenbeat.unplaced (job_id)
     select kept.id
@@ -51,7 +51,7 @@ unplaced as (
     where kept.state = 's'
     order by kept.id
 ),
-born as (
+stored as (
     insert into evenbeat.job (
         id, uid, name, kind, payload, timetable, policy, labels, group_key, runs_on, wording,
         created_at, updated_at
@@ -66,7 +66,7 @@ born as (
     from kept
     order by kept.name, kept.id
 ),
-noted as (
+audited as (
     insert into evenbeat.audit (
         at, actor, action, job_id, job_uid, job_name, request_id, before, after
     )
@@ -76,39 +76,39 @@ noted as (
     order by kept.id
 )
 select
-    count(*) as count, min(kept.id) as first_id, :now as born_at,
-    array_agg(kept.id) filter (where :tells::boolean) as ids,
-    array_agg(kept.uid::text) filter (where :tells::boolean) as uids,
+    count(*) as count, min(kept.id) as first_id, :now as inserted_at,
+    array_agg(kept.id) filter (where :returns_ids::boolean) as ids,
+    array_agg(kept.uid::text) filter (where :returns_ids::boolean) as uids,
     case when :wakes::boolean and count(*) > 0 then pg_notify('evenbeat_wake', '')::text end
 from kept
 
 -- name: insert
--- Jobs and their pulses are born together: one or ten thousand. Names are taken in their order, so
--- that two who add the same jobs wait for each other and not in a circle.
+-- Store jobs with their pulses: one or ten thousand. Names are inserted in order, so that two
+-- transactions that add the same names wait for each other, and not in a circle.
 with :known_lanes,
 kept as materialized (
     :jobs_to_insert
 ),
-beating as (
+pulses as (
     :insert_pulses
     from kept as given
 ),
 :write_side_rows;
 
 -- name: insert_by_key
--- The same where some have dedupe keys: nothing is written for a key that a live job holds.
--- Keys are taken in their order, and names after all keys. Hence also the full join: it cannot be
--- a nested loop, which a plan made for one job would be, and which took minutes for ten thousand.
+-- The same for jobs with dedupe keys: a job whose key is held is left out. Keys are inserted in
+-- order, and names after all keys.
+-- The full join keeps PostgreSQL from a nested loop: a generic plan made for one job used one, and
+-- took minutes for ten thousand jobs.
 with :known_lanes,
 given as materialized (
     :jobs_to_insert
 ),
-beating as (
+pulses as (
     :insert_pulses
     from given
     order by given.dedupe_key, given.id
-    on conflict (dedupe_key) where dedupe_key is not null
-        and evenbeat.is_live(state, retry_at, next_beat_at, manual_at) do nothing
+    on conflict (dedupe_key) where dedupe_key is not null and :holds_dedupe_key do nothing
     returning pulse.id
 ),
 kept as materialized (
@@ -117,25 +117,39 @@ kept as materialized (
         given.policy, given.labels, given.group_key, given.runs_on, given.wording, given.actor,
         given.request_id
     from given
-    full join beating on beating.id = given.id
-    where coalesce(beating.id, 0) > 0
+    full join pulses on pulses.id = given.id
+    where coalesce(pulses.id, 0) > 0
 ),
 :write_side_rows;
 
--- name: holders
--- The live jobs that hold these dedupe keys.
+-- name: find_dedupe_holders
+-- The live jobs that hold these dedupe keys. The condition is that of the unique index.
 select pulse.dedupe_key, job.uid::text as uid
 from evenbeat.pulse
 join evenbeat.job on job.id = pulse.id
 where pulse.dedupe_key = any (:keys::text[])
-  and evenbeat.is_live(pulse.state, pulse.retry_at, pulse.next_beat_at, pulse.manual_at);
+  and :holds_dedupe_key;
 
--- name: is_backend_gone
--- Whether nobody works on what a lost connection asked for. Asked before looking for what it may
--- have stored: in the other order it could store it in between.
-select not exists (select from pg_stat_activity where pg_stat_activity.pid = :pid);
-
--- name: stored
-select job.uid
-from evenbeat.job
-where job.uid = any (:uids::uuid[]);
+-- name: open_lanes
+-- Open these lanes, each a kind and the labels that a node must carry, unless they are open.
+insert into evenbeat.lane (kind, runs_on)
+select wanted.kind, wanted.runs_on
+from (
+    select
+        given.kind,
+        array(
+            select label.name
+            from jsonb_array_elements_text(given.runs_on::jsonb)
+                with ordinality as label (name, place)
+            order by label.place
+        ) as runs_on
+    from unnest(:kinds::text[], :asked_labels::text[]) as given (kind, runs_on)
+) as wanted
+where not exists (
+    select
+    from evenbeat.lane
+    where lane.kind = wanted.kind
+      and lane.runs_on = wanted.runs_on
+)
+order by wanted.runs_on, wanted.kind
+on conflict (kind, runs_on) do nothing;

@@ -1,4 +1,4 @@
-"""Jobs: written by people, read by everyone."""
+"""Reads jobs and their definitions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from evenbeat.store.jobs import definitions
 
 SQL = load_statements("jobs/jobs")
 LISTING = load_statements("jobs/listing")
-# Some kilobytes each; a node that runs more jobs than this reads them anew now and then.
+# Some kilobytes each. A node that runs more jobs than this reads some definitions again.
 MOST_REMEMBERED = 50_000
-# For somebody who has mistyped one of them.
+# Compared with a name that does not exist, to suggest one.
 MOST_NAMES_NEAR = 2_000
-# What reading a definition raises that this version did not write, or that somebody edited.
+# Raised by definitions that another version wrote, or that a person edited in the table.
 DECODE_ERRORS = (EvenbeatError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableDefinition:
-    """A job whose stored definition makes no sense to this version, and why."""
+    """A job whose stored definition this version cannot read, and why."""
 
     error: str
     uid: UUID | None = None
@@ -40,18 +40,19 @@ MISSING_JOB = UnreadableDefinition("there is a pulse, but no job")
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as somebody who acts on it finds it; its definition need not make sense."""
+    """A job as an action reads it. Its definition may be unreadable."""
 
     id: int
     uid: UUID
     name: str | None
     version: int
     pulse: Pulse
-    known: Definition | UnreadableDefinition
+    stored_definition: Definition | UnreadableDefinition
 
     @property
     def definition(self) -> Definition | None:
-        return None if isinstance(self.known, UnreadableDefinition) else self.known
+        stored = self.stored_definition
+        return None if isinstance(stored, UnreadableDefinition) else stored
 
 
 async def find_job(session: Session, uid: UUID, *, with_deleted: bool = False) -> Job:
@@ -62,7 +63,7 @@ async def find_job(session: Session, uid: UUID, *, with_deleted: bool = False) -
 
 
 async def find_job_id(session: Session, uid: UUID) -> int:
-    """Its key, whether it is deleted or not."""
+    """Its key. The job may be deleted."""
     found = await session.fetch_value(SQL["id_of"], uid=uid)
     if found is None:
         raise NotFound(f"no job {uid}")
@@ -75,7 +76,7 @@ async def find_job_by_name(session: Session, name: str) -> Job | None:
 
 
 async def find_similar_names(session: Session, name: str) -> list[str]:
-    """Names that somebody may have meant who wrote this one: of about its length."""
+    """Names of about the same length, one of which the caller may have meant."""
     rows = await session.fetch(
         SQL["similar_names"], length=len(name), difference=2, limit=MOST_NAMES_NEAR
     )
@@ -83,25 +84,26 @@ async def find_similar_names(session: Session, name: str) -> list[str]:
 
 
 async def find_stored_jobs(session: Session, uids: Collection[UUID]) -> list[StoredJob]:
-    """These jobs as they are now, in the order of their ids; one that is gone is left out."""
+    """These jobs in the order of their ids, without those that are deleted."""
     rows = await session.fetch(LISTING["by_uids"], uids=list(uids), with_deleted=False)
     return [stored_job_from(decode_row(row)) for row in rows]
 
 
 class DefinitionCache:
-    """Uids and definitions of jobs, read once and good while their versions are the same.
+    """Uids and definitions of jobs, read again only if a version has changed.
 
-    Those are the version of the definition, and that of the plan, by which it may beat elsewhere.
+    A job has two versions: that of its definition, and that of its plan, which changes when the
+    job is placed elsewhere.
     """
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._most = most
         self._known: dict[int, tuple[VersionPair, KnownDefinition]] = {}
 
-    async def of(
+    async def load_definitions(
         self, session: Session, versions: Mapping[int, VersionPair]
     ) -> dict[int, KnownDefinition]:
-        """One that cannot be read must not hide the rest."""
+        """The definitions of these jobs, by id. An unreadable one does not hide the others."""
         known = self._known
         unknown = [
             each
@@ -149,7 +151,7 @@ def job_from(row: Mapping[str, Any]) -> Job:
 
 
 def decode_row(row: asyncpg.Record) -> dict[str, Any]:
-    """The row with its JSON read; whatever codec the connection has, a uid is a UUID."""
+    """The row with its JSON decoded. The uid becomes a UUID, whatever codec the connection has."""
     return {**row, **orjson.loads(row["written"]), "uid": UUID(str(row["uid"]))}
 
 
@@ -161,7 +163,7 @@ def stored_job_from(row: Mapping[str, Any]) -> StoredJob:
         name=row["name"],
         version=row["version"],
         pulse=pulse_from(row),
-        known=known if isinstance(known, UnreadableDefinition) else known[1],
+        stored_definition=known if isinstance(known, UnreadableDefinition) else known[1],
     )
 
 

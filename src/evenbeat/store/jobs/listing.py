@@ -1,4 +1,4 @@
-"""Lists of jobs: chosen, in order, a page at a time."""
+"""Lists jobs: filtered, sorted, one page at a time."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,7 +16,7 @@ PAGES = load_variants("jobs/listing", "page", "order")
 
 
 async def find_matching_uids(session: Session, chosen: Filter, *, limit: int) -> list[UUID]:
-    """The jobs that are meant, in the order of their ids."""
+    """The jobs that match the filter, in the order of their ids."""
     rows = await session.fetch(SQL["matching"], **job_filter_parameters(chosen), limit=limit)
     return [row["uid"] for row in rows]
 
@@ -30,7 +30,7 @@ async def list_jobs(
     offset: int = 0,
     before: int | None = None,
 ) -> list[Job]:
-    """Some jobs that match; with `before`, only those with a smaller key."""
+    """One page of the jobs that match; with `before`, only those with a smaller key."""
     rows = await session.fetch(
         PAGES[order], limit=limit, offset=offset, **job_filter_parameters(chosen, before)
     )
@@ -44,7 +44,7 @@ async def count_jobs(session: Session, chosen: Filter) -> int:
 
 
 async def count_by_status(session: Session, chosen: Filter = EVERYTHING) -> dict[State, int]:
-    """How many jobs there are of each status, by the interval scheduler's count."""
+    """How many jobs there are of each status, in the interval scheduler's sense."""
     rows = await session.fetch(SQL["status_counts"], **job_filter_parameters(chosen))
     return {STATES[row["status"]]: row["count"] for row in rows}
 
@@ -72,6 +72,6 @@ def as_list(values: Collection[Any] | None) -> list[Any] | None:
 
 
 def like_pattern(text: str) -> str:
-    """The text anywhere, each character as it stands."""
+    """A pattern for this text anywhere, with LIKE's own characters escaped."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

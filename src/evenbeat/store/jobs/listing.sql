@@ -1,11 +1,12 @@
--- Lists of jobs. `states` are ours; `statuses` are those of the interval scheduler's clients, to
--- whom a job that waits for its group waits, and one that waits to be run by hand is pending.
+-- Lists of jobs. `states` are our states. `statuses` are those of the interval scheduler's clients:
+-- to them a job that is blocked by its group is not a state of its own, and a scheduled job that
+-- waits for a run by hand is pending.
 
 -- fragment: status
--- A run in hand that was cancelled is on its way out.
+-- A running job that a person has cancelled is shown as cancelled.
 case
-    when pulse.token is not null and pulse.wanted = 'x' then 'x'::"char"
-    when pulse.token is not null then 'r'::"char"
+    when :is_running and pulse.wanted = 'x' then 'x'::"char"
+    when :is_running then 'r'::"char"
     when pulse.state = 's' and pulse.manual_at is not null then 'p'::"char"
     else pulse.state
 end
@@ -17,7 +18,7 @@ end
         'labels', job.labels, 'wording', job.wording
     )::text as written,
     pulse.group_limit, job.version, job.created_at, job.updated_at,
-    evenbeat.shown_state(pulse) as state,
+    :current_state as state,
     pulse.state as resting, pulse.wanted,
     case when pulse.token is not null then pulse.cause end as cause,
     pulse.priority, pulse.state_at, pulse.next_beat_at, pulse.retry_at, pulse.manual_at,
@@ -34,10 +35,10 @@ left join evenbeat.run on run.id = pulse.run_id and pulse.token is null
 left join evenbeat.node on node.id = pulse.node_id and pulse.token is not null
 
 -- fragment: matches
-job.deleted_at is null
+:is_not_deleted
 and (:before::bigint is null or job.id < :before)
 and (:statuses::"char"[] is null or :status = any (:statuses))
-and (:states::"char"[] is null or evenbeat.shown_state(pulse) = any (:states))
+and (:states::"char"[] is null or :current_state = any (:states))
 and (:kinds::text[] is null or job.kind = any (:kinds))
 and (:groups::text[] is null or job.group_key = any (:groups))
 and (:source_id::text is null or job.payload ->> 'source_id' = :source_id)
@@ -107,16 +108,17 @@ pulse.priority, job.id
 pulse.priority desc, job.id desc
 
 -- name: by_uids
--- What is JSON comes as one text: it may be asked for on a connection whose codecs are not ours.
+-- JSON columns are returned as one text, because the connection may be a caller's, whose codecs we do
+-- not know.
 select
     :shown
 from :jobs
 where job.uid = any (:uids::uuid[])
-  and (job.deleted_at is null or :with_deleted::boolean)
+  and (:is_not_deleted or :with_deleted::boolean)
 order by job.id;
 
 -- name: matching
--- Who is meant, in the order of their ids.
+-- The jobs that match, in the order of their ids.
 select job.uid
 from evenbeat.job
 join evenbeat.pulse on pulse.id = job.id
@@ -125,8 +127,8 @@ order by job.id
 limit :limit;
 
 -- name: page
--- One page of the jobs that match. Which they are comes first: of a hundred thousand that are sorted
--- and passed over, nobody needs to know how they look.
+-- One page of the jobs that match. The ids are chosen first: a page far down the list skips a hundred
+-- thousand jobs, and their other columns need not be read.
 with chosen as materialized (
     select job.id
     from evenbeat.job
@@ -149,10 +151,10 @@ join evenbeat.pulse on pulse.id = job.id
 where :matches;
 
 -- name: count_all
--- All of them, without a look at their pulses.
+-- All jobs that are not deleted, without reading their pulses.
 select count(*)
 from evenbeat.job
-where job.deleted_at is null;
+where :is_not_deleted;
 
 -- name: status_counts
 select

@@ -1,4 +1,4 @@
-"""Templates: kept by name."""
+"""Reads and writes templates, by name."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ MOST_TEMPLATES = 1000
 
 
 async def insert_template(session: Session, template: Template) -> Template | None:
-    """None: there is one of this name."""
+    """None: there is a template of this name already."""
     row = await session.fetch_row(SQL["make"], **template_columns(template))
     return template_from(row) if row else None
 
 
 async def lock_template(session: Session, name: str) -> Template:
-    """As it is, and stays until the end of the transaction."""
+    """Read the template and lock it until the end of the transaction."""
     return require_template(await session.fetch_row(SQL["lock"], name=name), name)
 
 
 async def update_template(session: Session, template: Template) -> Template:
-    """Make the one of this name, which is locked, like this."""
+    """Change the locked template of this name."""
     return require_template(
         await session.fetch_row(SQL["change"], **template_columns(template)), template.name
     )
@@ -43,7 +43,7 @@ async def list_templates(session: Session) -> list[Template]:
 
 
 async def delete_template(session: Session, name: str) -> Template:
-    """As it was."""
+    """The template that was deleted."""
     return require_template(await session.fetch_row(SQL["delete"], name=name), name)
 
 

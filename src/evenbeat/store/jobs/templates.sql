@@ -3,8 +3,8 @@
     template.created_at, template.updated_at
 
 -- name: make
--- Nothing comes back where there is one of this name: it is to be locked before it is changed,
--- so that the audit tells what it was.
+-- No row is returned if there is a template of this name. The caller then locks it before it changes
+-- it, so that the audit shows what it was before.
 insert into evenbeat.template (name, description, job, parameters, created_at, updated_at)
 values (:name, :description, :job::jsonb, :parameters::jsonb, :now, :now)
 on conflict (name) do nothing

@@ -1,4 +1,4 @@
-"""Jobs that came by SQL and wait for their beat."""
+"""Jobs that were added by SQL, and wait for a node to plan their beats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SQL = load_statements("jobs/unplanned_jobs")
 
 @dataclass(frozen=True, slots=True)
 class UnplannedJob:
-    """A job that is owed beats since an instant.
+    """A job that needs a beat after `since`.
 
     `owed_at` is a beat of its old timetable that was due and is still to be run. The other beats
     of `old_timetable` from `passed_from` until `since` will not be run: the job was paused or
@@ -34,7 +34,7 @@ class UnplannedJob:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """What was worked out for it; None: no beat is left."""
+    """The beats that were planned for a job; `next_beat_at` is None if none is left."""
 
     job: StoredJob
     next_beat_at: datetime | None
@@ -46,7 +46,7 @@ async def is_any_unplanned(session: Session) -> bool:
 
 
 async def lock_unplanned_jobs(session: Session, *, limit: int) -> list[UnplannedJob]:
-    """Lock the first of them until the end of the transaction."""
+    """The first unplanned jobs, locked until the end of the transaction."""
     rows = {row["uid"]: row for row in await session.fetch(SQL["lock_unplanned_jobs"], limit=limit)}
     found = await jobs.find_stored_jobs(session, list(rows)) if rows else []
     return [
@@ -76,7 +76,7 @@ def decode_state(code: bytes | None) -> State | None:
 
 
 def decode_old_timetable(text: str | None) -> Timetable | None:
-    """None where this version cannot read it: what it passed over cannot be told then."""
+    """None if this version cannot read it: the beats that it passed over are then not recorded."""
     try:
         return None if text is None else definitions.decode_timetable(text.encode())
     except DECODE_ERRORS:

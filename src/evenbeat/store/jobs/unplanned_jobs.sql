@@ -1,17 +1,18 @@
--- Jobs that came, or were changed, by SQL, and wait for a node to work out when they beat.
+-- Jobs that were added or changed by SQL, and wait for a node to plan their next beat.
 
 -- name: is_any
 select exists (select from evenbeat.unplanned);
 
 -- name: lock_unplanned_jobs
--- The first of them. Whoever holds one is about to plan it, or is writing it: left alone.
+-- Lock the first of them. A job that another transaction has locked is being planned or written
+-- there, and is skipped.
 select
     unplanned.job_id, job.uid, unplanned.since, unplanned.owed_at, unplanned.passed_from,
     unplanned.old_timetable::text as old_timetable, unplanned.passed_in
 from evenbeat.unplanned
 join evenbeat.job on job.id = unplanned.job_id
 join evenbeat.pulse on pulse.id = unplanned.job_id
--- If a beat is in hand, its run ends first: that may tell the beats that are passed over.
+-- If a beat is in hand, its run ends first: that may record the beats that are passed over.
 where unplanned.passed_from is null
    or pulse.token is null
    or pulse.cause = 'm'
@@ -20,9 +21,9 @@ limit :limit
 for no key update of job, pulse skip locked;
 
 -- name: plan
--- Give these jobs, which are locked, their beat, and back the one they are owed. One that got a
--- beat meanwhile keeps it. Stopped meanwhile, it stays so; and one whose run ended in between, and
--- found no beat, waits again.
+-- Give these locked jobs their next beat, and the beat that they are owed. A job that has a beat by
+-- now keeps it. A job that was stopped meanwhile stays stopped. A job whose run has ended meanwhile
+-- and found no beat is scheduled again.
 with planned as (
     update evenbeat.pulse as p
     set next_beat_at = coalesce(p.next_beat_at, o.next_beat_at),
@@ -36,7 +37,7 @@ with planned as (
                     is null then case when p.failure_streak > 0 then 'f'::"char" else 'c' end
             else p.state
         end,
-        -- A run in hand must not write the beat that follows from what it knows.
+        -- A running job must not write the beat that follows from its old plan.
         plan_version = p.plan_version + (p.token is not null)::integer
     from unnest(:job_ids::bigint[], :next_beats::timestamptz[], :owed::timestamptz[])
         as o (job_id, next_beat_at, owed_at)

@@ -170,7 +170,7 @@ async def with_definitions(
 ) -> list[HeldRun]:
     if not rows:
         return []
-    known = await definitions.of(session, {row[0]: (row[1], row[2]) for row in rows})
+    known = await definitions.load_definitions(session, {row[0]: (row[1], row[2]) for row in rows})
     return [held_from(row, known[row[0]]) for row in rows]
 
 

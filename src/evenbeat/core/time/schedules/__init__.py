@@ -25,8 +25,7 @@ A new kind is a new module here: a frozen dataclass that derives from Schedule a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from evenbeat.core.time.schedules.base.parsing import parse, parse_object
-from evenbeat.core.time.schedules.base.schedule import KINDS, Schedule
+from evenbeat.core.time.schedules.base.schedule import KINDS, Schedule, parse, parse_object
 from evenbeat.core.time.schedules.base.zones import Dst
 
 for _module in iter_modules(__path__):

@@ -15,8 +15,7 @@ from evenbeat.core.time.schedules.base.cron_hash import (
     resolve_hash_fields,
 )
 from evenbeat.core.time.schedules.base.cron_pattern import FIELD, CronPattern, parse_pattern
-from evenbeat.core.time.schedules.base.options import RuleOptions, split_options
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import RuleOptions, Schedule, split_options
 from evenbeat.core.time.schedules.base.times_of_day import DAYS
 from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, parse_pattern
-from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.schedule import RuleOptions
 from evenbeat.core.time.schedules.base.times_of_day import check_time, format_time, read_time
 from evenbeat.core.time.schedules.base.wall_clock import WallClock, take_zone
 

@@ -15,8 +15,7 @@ from evenbeat.core.time.durations import (
     parse_duration,
 )
 from evenbeat.core.time.schedules.base.instants import EPOCH, as_utc
-from evenbeat.core.time.schedules.base.options import RuleOptions
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import RuleOptions, Schedule
 
 FIELD = "schedule.every"
 SHORTEST = timedelta(seconds=1)

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules.base.options import RuleOptions
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import RuleOptions, Schedule
 from evenbeat.core.time.schedules.once import Once
 
 FIELD = "schedule.now"

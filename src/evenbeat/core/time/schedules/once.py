@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules.base.instants import check_instant, format_instant, read_datetime
-from evenbeat.core.time.schedules.base.options import RuleOptions
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import RuleOptions, Schedule
 from evenbeat.core.time.schedules.base.wall_clock import take_zone
 from evenbeat.core.time.schedules.base.zones import check_zone, wall_to_instant
 

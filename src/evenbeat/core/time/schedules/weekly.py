@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.durations import check_plain_text
 from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, parse_pattern
-from evenbeat.core.time.schedules.base.options import RuleOptions
+from evenbeat.core.time.schedules.base.schedule import RuleOptions
 from evenbeat.core.time.schedules.base.times_of_day import (
     DAYS,
     check_time,

@@ -6,7 +6,7 @@ use only one of them.
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from evenbeat.api.v1.jobs.wire import interval_scheduler_words, job_registry_words
 from evenbeat.api.v1.wire import examples
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.validation import NewJobEntry
+from evenbeat.control.jobs.adding import NewJobEntry
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.backoff import Backoff, Exponential, RetryRule
 from evenbeat.core.jobs.groups import Group, Rate
@@ -50,6 +50,7 @@ CRAWL = "crawl"
 CRAWL_WORDS = ("url", "source_id", "source_name", "metadata")
 # The interval scheduler's three retries are four attempts.
 DEFAULT_ATTEMPTS = 4
+DEFAULT_BACKOFF = Exponential()
 DURATIONS = {
     "timeout": DurationLimits(SHORTEST_TIMEOUT, LONGEST_TIMEOUT, fractions=True),
     "start_deadline": DurationLimits(SHORTEST_TIMEOUT, LONGEST_DURATION, fractions=True),
@@ -188,13 +189,13 @@ class JobIn(BaseModel):
     def read_timetable(self) -> Timetable:
         self._words_instead_of("schedule", *interval_scheduler_words.WORDS)
         words = self.read_wording()
-        written = {
-            "schedule": interval_scheduler_words.read_schedule(words)
-            if self.schedule is None
-            else job_registry_words.read_schedule(self.schedule)
-        } | self._given(*TIMING)
+        schedule = self.schedule
+        if schedule is None:
+            schedule = interval_scheduler_words.read_schedule(words)
+        elif isinstance(schedule, dict):
+            schedule = job_registry_words.read_schedule(cast("dict[str, Any]", schedule))
         try:
-            return Timetable.from_object(written)
+            return Timetable.from_object({"schedule": schedule} | self._given(*TIMING))
         except InvalidInput as error:
             raise name_schedule_time(error, words) from None
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.schedules.base.cron_pattern import CronPattern, next_beat
-from evenbeat.core.time.schedules.base.options import RuleOptions
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import RuleOptions, Schedule
 from evenbeat.core.time.schedules.base.zones import Dst, check_zone
 
 
