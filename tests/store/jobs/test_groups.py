@@ -287,7 +287,7 @@ async def test_a_job_that_waits_for_the_pace_starts_though_others_arrived_meanwh
     await shop.claim_grouped()
     [waiting] = await parked(shop)
     await clock.advance(seconds=20)
-    # Two fit by now: one that comes just before the usher, and the one that waits.
+    # Two fit by now: one that comes just before the gate, and the one that waits.
     await shop.add(definition("now", group=THREE_IN_30_SECONDS))
     assert len(await shop.claim_grouped()) == 1
     assert (await GroupGate(shop.database).turn())[0] == 1
@@ -322,7 +322,7 @@ async def test_limit_and_pace_hold_together(shop: Shop, clock: Clock) -> None:
 
 async def test_a_paused_group_admits_nothing_until_it_is_resumed(shop: Shop) -> None:
     await add(shop, 3)
-    control, usher = Groups(shop.database), GroupGate(shop.database)
+    control, gate = Groups(shop.database), GroupGate(shop.database)
     [running] = await shop.claim_grouped(1)
     assert (await control.pause("site")).paused_at == START
     assert await shop.claim_grouped() == []
@@ -368,7 +368,7 @@ async def test_a_quicker_pace_holds_at_once(shop: Shop, clock: Clock) -> None:
     await add(shop, 6, Group("site", rate=Rate.parse("1/h")))
     await shop.claim_grouped()
     await Groups(shop.database).put(Group("site", rate=Rate.parse("1/10s")))
-    usher, let_in = GroupGate(shop.database), 0
+    gate, let_in = GroupGate(shop.database), 0
     for _ in range(3):
         let_in += len(await shop.claim_grouped())
         await clock.advance(seconds=10)

@@ -1,9 +1,9 @@
 """What a definition must be like to become a job, and what is said of one that has to wait."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import orjson
@@ -22,6 +22,7 @@ from evenbeat.store.jobs.sql_function_checks import CallFaults
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import StoredNode
 
+MOST_AT_ONCE = 100_000
 # The largest body that the API accepts.
 LARGEST_PAYLOAD = 1_000_000
 LONGEST_NAME = 200
@@ -33,6 +34,8 @@ SHORTEST = timedelta(milliseconds=1)
 MOST_LABELS = 50
 MOST_RULES = 100
 MOST_FAILURES = 1_000_000
+
+NewJobEntry = Definition | tuple[Definition, str | None]
 
 
 class Validator:
@@ -150,11 +153,20 @@ def check_connection(connection: Any) -> None:
         )
 
 
-def seeded(definition: Definition) -> Timetable:
-    """The timetable with what the job's name decides: the H fields of a cron schedule."""
-    if definition.name is None:
-        return definition.timetable
-    return definition.timetable.seeded(definition.name)
+def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
+    for position, entry in enumerate(entries):
+        if position == MOST_AT_ONCE:
+            raise InvalidInput("jobs", f"must be at most {MOST_AT_ONCE:,} at once")
+        pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
+        if len(pair) != 2 or not isinstance(pair[0], Definition):
+            what = "must be a definition, or a pair of one and its dedupe key"
+            raise InvalidInput(f"jobs[{position}]", what)
+        yield pair[0], pair[1]
+
+
+def check_name_is_new(name: str, position: int, names: dict[str, int]) -> None:
+    if names.setdefault(name, position) != position:
+        raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")
 
 
 def resolved_group(definition: Definition) -> Group | None:
