@@ -2,21 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
 from evenbeat.control.jobs.job_placer import JobPlacer
 from evenbeat.control.jobs.validation import (
+    NewJobEntry,
     Validator,
     as_stored,
     check_connection,
+    check_name_is_new,
+    read_entries,
     resolved_group,
-    seeded,
     unserved_warnings,
 )
 from evenbeat.core.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -25,11 +27,9 @@ from evenbeat.core.jobs.groups import Group, describe_group_conflicts
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, Job, Pulse, State
 from evenbeat.core.jobs.payload import is_same_json
-from evenbeat.core.jobs.planning import JobPlan
-from evenbeat.core.limits import MOST_ADDED_AT_ONCE
+from evenbeat.core.jobs.planning import JobPlan, JobPlans, seeded_timetable
 from evenbeat.core.ops.audit import PYTHON, Actor
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log, traces
 from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
@@ -49,8 +49,6 @@ DEFINITIONS_PER_TURN = 1000
 QUIET = 0.02
 # A job that held the key or the name may be gone when we look for it: then we start again.
 TRIES = 10
-
-NewJobEntry = Definition | tuple[Definition, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class JobAdder:
         warnings = await unserved_warnings(self._database, [definition])
 
         now = await self._clock.now()
-        plan = planning.plan_job(seeded(definition), now)
+        plan = planning.plan_job(seeded_timetable(definition), now)
         new_job = build_new_job(new_job_uid(now), definition, plan, payload, dedupe_key, by)
 
         is_soon = plan.first_beat < now + clock.SOON
@@ -210,12 +208,14 @@ class JobAdder:
     async def resolve_definition(self, definition: Definition) -> Definition:
         """The valid definition with what the name and the payload decide about it filled in."""
         await self.validate(definition)
-        return replace(definition, timetable=seeded(definition), group=resolved_group(definition))
+        return replace(
+            definition, timetable=seeded_timetable(definition), group=resolved_group(definition)
+        )
 
     async def is_same(self, job: Job, definition: Definition) -> bool:
         """Whether the job would stay as it is, its rhythm included."""
         now = await self._clock.now()
-        timetable = planning.keep_phase(seeded(definition), job.definition.timetable, now)
+        timetable = planning.keep_phase(seeded_timetable(definition), job.definition.timetable, now)
         wanted = as_stored(definition, timetable)
         return wanted == job.definition and is_same_json(wanted.payload, job.definition.payload)
 
@@ -310,42 +310,6 @@ class JobAdder:
         return self._added_at - added_at > QUIET
 
 
-def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
-    for position, entry in enumerate(entries):
-        if position == MOST_ADDED_AT_ONCE:
-            raise InvalidInput("jobs", f"must be at most {MOST_ADDED_AT_ONCE:,} at once")
-        pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
-        if len(pair) != 2 or not isinstance(pair[0], Definition):
-            what = "must be a definition, or a pair of one and its dedupe key"
-            raise InvalidInput(f"jobs[{position}]", what)
-        yield pair[0], pair[1]
-
-
-class JobPlans:
-    """Plans jobs at one instant. Jobs with the same timetable share a plan."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self._by_timetable: dict[Timetable, JobPlan] = {}
-        # By identity, which is quick to compare: the definitions outlive this object.
-        self._by_identity: dict[int, JobPlan] = {}
-
-    def plan(self, definition: Definition) -> JobPlan:
-        if definition.name is not None:
-            return self._plan_timetable(seeded(definition))
-        plan = self._by_identity.get(id(definition.timetable))
-        if plan is None:
-            plan = self._plan_timetable(definition.timetable)
-            self._by_identity[id(definition.timetable)] = plan
-        return plan
-
-    def _plan_timetable(self, timetable: Timetable) -> JobPlan:
-        plan = self._by_timetable.get(timetable)
-        if plan is None:
-            plan = self._by_timetable[timetable] = planning.plan_job(timetable, self._now)
-        return plan
-
-
 async def build_new_jobs(
     validator: Validator,
     items: Sequence[tuple[Definition, str | None]],
@@ -377,11 +341,6 @@ async def build_new_jobs(
         first, *more = faults[:MOST_ERRORS]
         raise InvalidInput(first.field, first.message, more=more)
     return new_jobs
-
-
-def check_name_is_new(name: str, position: int, names: dict[str, int]) -> None:
-    if names.setdefault(name, position) != position:
-        raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")
 
 
 def build_new_job(

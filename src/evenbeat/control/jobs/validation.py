@@ -1,9 +1,9 @@
 """What a definition must be like to become a job, and what is said of one that has to wait."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import orjson
@@ -23,6 +23,7 @@ from evenbeat.core.limits import (
     LONGEST_TIMEOUT,
     LONGEST_WORD,
     MAX_BEATS,
+    MOST_ADDED_AT_ONCE,
     MOST_ATTEMPTS,
     MOST_FAILURES_BEFORE_PAUSE,
     MOST_LABELS,
@@ -38,6 +39,8 @@ from evenbeat.store.jobs import sql_function_checks
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 from evenbeat.store.ops import nodes
 from evenbeat.store.ops.nodes import StoredNode
+
+NewJobEntry = Definition | tuple[Definition, str | None]
 
 
 class Validator:
@@ -161,11 +164,20 @@ def check_connection(connection: Any) -> None:
         )
 
 
-def seeded(definition: Definition) -> Timetable:
-    """The timetable with what the job's name decides: the H fields of a cron schedule."""
-    if definition.name is None:
-        return definition.timetable
-    return definition.timetable.seeded(definition.name)
+def read_entries(entries: Iterable[Any]) -> Iterator[tuple[Definition, str | None]]:
+    for position, entry in enumerate(entries):
+        if position == MOST_ADDED_AT_ONCE:
+            raise InvalidInput("jobs", f"must be at most {MOST_ADDED_AT_ONCE:,} at once")
+        pair = cast("Sequence[Any]", entry if isinstance(entry, tuple) else (entry, None))
+        if len(pair) != 2 or not isinstance(pair[0], Definition):
+            what = "must be a definition, or a pair of one and its dedupe key"
+            raise InvalidInput(f"jobs[{position}]", what)
+        yield pair[0], pair[1]
+
+
+def check_name_is_new(name: str, position: int, names: dict[str, int]) -> None:
+    if names.setdefault(name, position) != position:
+        raise InvalidInput("name", f"is that of jobs[{names[name]}] as well")
 
 
 def resolved_group(definition: Definition) -> Group | None:

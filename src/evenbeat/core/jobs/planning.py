@@ -28,6 +28,38 @@ def plan_job(timetable: Timetable, now: datetime) -> JobPlan:
     return JobPlan(planned, beat, find_waiting_state(planned))
 
 
+class JobPlans:
+    """Plans jobs at one instant. Jobs with the same timetable share a plan."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._by_timetable: dict[Timetable, JobPlan] = {}
+        # By identity, which is quick to compare: the definitions outlive this object.
+        self._by_identity: dict[int, JobPlan] = {}
+
+    def plan(self, definition: Definition) -> JobPlan:
+        if definition.name is not None:
+            return self._plan_timetable(seeded_timetable(definition))
+        plan = self._by_identity.get(id(definition.timetable))
+        if plan is None:
+            plan = self._plan_timetable(definition.timetable)
+            self._by_identity[id(definition.timetable)] = plan
+        return plan
+
+    def _plan_timetable(self, timetable: Timetable) -> JobPlan:
+        plan = self._by_timetable.get(timetable)
+        if plan is None:
+            plan = self._by_timetable[timetable] = plan_job(timetable, self._now)
+        return plan
+
+
+def seeded_timetable(definition: Definition) -> Timetable:
+    """The timetable with what the job's name decides: the H fields of a cron schedule."""
+    if definition.name is None:
+        return definition.timetable
+    return definition.timetable.seeded(definition.name)
+
+
 def first_beat(timetable: Timetable, now: datetime) -> datetime | None:
     """The first beat of a new job; it belongs to `timetable.planned_at(now)`, which is stored.
 

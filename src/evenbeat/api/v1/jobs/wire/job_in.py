@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from evenbeat.api.v1.jobs.wire import interval_scheduler_words, job_registry_words
 from evenbeat.api.v1.wire import examples
 from evenbeat.api.v1.wire.text_types import Name, Storable
-from evenbeat.control.jobs.adding import NewJobEntry
+from evenbeat.control.jobs.validation import NewJobEntry
 from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.jobs.backoff import Backoff, Exponential, RetryRule
 from evenbeat.core.jobs.groups import Group, Rate
