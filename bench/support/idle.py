@@ -5,17 +5,17 @@ import os
 from pathlib import Path
 
 from bench.support.processes import program
-from bench.support.server import fresh
+from bench.support.server import fresh, joined
 
 from evenbeat.postgres import EmbeddedServer
 
-SECONDS = 10
+SECONDS = 8
 
 
 async def measure(running: EmbeddedServer) -> dict[str, float]:
     url = await fresh(running, "bench_idle")
     async with program("worker.py", url, "100") as [worker]:
-        assert await worker.line() == "joined"
+        await joined(url)
         await asyncio.sleep(2)
         before = cpu_seconds(worker.pid)
         await asyncio.sleep(SECONDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.support import peers
 from bench.support.processes import program
-from bench.support.server import fresh
+from bench.support.server import fresh, joined
 
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
@@ -18,7 +18,7 @@ from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.ops import nodes
 
-COUNT = 300
+COUNT = 200
 PAUSE = 0.03
 
 
@@ -33,7 +33,7 @@ async def ours(running: EmbeddedServer) -> list[float]:
     late: list[float] = []
     async with program("worker.py", url, "100") as [worker], Evenbeat(settings) as app:
         await nodes.open_lanes(app.database, ["noop"])
-        assert await worker.line() == "joined"
+        await joined(url)
         for _ in range(COUNT):
             now = Timetable(parse("now"))
             await app.jobs.add(Definition(kind="noop", timetable=now, payload={"t": time.time()}))

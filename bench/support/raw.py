@@ -1,4 +1,4 @@
-"""The yardstick: the engine's own two statements, driven bare, with nothing around them.
+"""The bare statements: the engine's claim and completion in a loop, with nothing around them.
 
 python raw.py URL BATCH [once]
 """
@@ -42,7 +42,6 @@ async def main() -> None:
     claim, complete = LEASES["claim_due"], COMPLETIONS["complete"]
     claiming = await connection.prepare(claim.text("database"))
     completing = await connection.prepare(complete.text("database"))
-    print("joined", flush=True)
     while True:
         token = secrets.randbits(62)
         wanted = {"node_id": node_id, "token": token, "lane_ids": lanes, "since": []}

@@ -11,8 +11,10 @@ import asyncpg
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
 
-# What the docs advise for a busy server; the yardstick and every peer get the same.
+# What the docs advise for a busy server; the bare statements and every peer get the same.
 BUSY = {"shared_buffers": "1GB", "max_wal_size": "4GB", "autovacuum_naptime": "2s"}
+# For anything that a worker is to do.
+LONGEST_WAIT = 120.0
 
 
 @contextlib.contextmanager
@@ -39,7 +41,15 @@ async def fresh(running: EmbeddedServer, name: str, *, migrated: bool = True) ->
     return running.url(name)
 
 
+async def joined(url: str) -> None:
+    """Wait until a node is alive."""
+    connection = await asyncpg.connect(url)
+    await until(connection, "select exists (select from evenbeat.node where dead_at is null)")
+    await connection.close()
+
+
 async def until(connection: asyncpg.Connection, question: str, *values: object) -> None:
-    """Ask again and again until the answer is yes."""
-    while not await connection.fetchval(question, *values):
-        await asyncio.sleep(0.1)
+    """Ask again and again until the answer is yes; give up where a worker has died, say."""
+    async with asyncio.timeout(LONGEST_WAIT):
+        while not await connection.fetchval(question, *values):
+            await asyncio.sleep(0.1)

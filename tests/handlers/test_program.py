@@ -382,8 +382,8 @@ async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk:
 async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     running = run(f"echo $PPID $$ > {file}; sleep 600; true")
-    minder, pid = await pids_in(file, 2)
-    os.kill(minder, signal.SIGKILL)
+    supervisor, pid = await pids_in(file, 2)
+    os.kill(supervisor, signal.SIGKILL)
     ended = await running
     assert ended.error == "the process that minds the program was killed, and the program with it"
     assert ended.error_type == "MinderLost"
@@ -415,8 +415,8 @@ async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_pat
     started = supervisor_client.start_supervisor(theirs, payload, context, timedelta(seconds=1))
     leash.order(started.order)
     [pid] = await pids_in(file, 1)
-    started.minder.kill()
-    started.minder.wait()
+    started.supervisor.kill()
+    started.supervisor.wait()
     leash.close()
     await eventually(lambda: not is_alive(pid), "the program's end")
     # The loop closes it at its next turn.

@@ -62,7 +62,7 @@ def change(statements: dict[str, Any], name: str, old: str, new: str) -> None:
 
 
 def without_token_guard() -> None:
-    """Whoever ends a run writes it, whether it is theirs or not."""
+    """A node writes the end of a run whether it still has the lease or not."""
     change(completions.SQL, "complete", "and p.token = o.token", "and p.token is not null")
 
 
@@ -97,13 +97,13 @@ def lock_in_any_order() -> None:
 
 
 def skip_without_a_row() -> None:
-    """Beats are passed over, and nobody is told."""
-    tell = settle.move_on
+    """Beats are passed over without a row of missed beats."""
+    find = settle.find_next_beat
 
-    def move_on(*given: Any) -> Any:
-        return tell(*given)[0], None
+    def find_without_missed(*given: Any) -> Any:
+        return find(*given)[0], None
 
-    settle.move_on = move_on  # type: ignore[assignment]
+    settle.find_next_beat = find_without_missed  # type: ignore[assignment]
 
 
 MUTANTS = {

@@ -57,7 +57,7 @@ class Program:
         except InvalidInput as error:
             return Failed(str(error), error_type=type(error).__name__, is_final=True)
         payload = context.secrets.fill(context.payload)
-        # Held before there is a minder: whatever happens then, it is let go.
+        # Held before there is a supervisor: whatever happens then, it is let go.
         leash, theirs = await SupervisorClient.pair()
         with contextlib.closing(leash):
             start = partial(
@@ -81,7 +81,7 @@ async def supervise_program(
     """The end of the program, or why it is not known."""
     try:
         if context.is_cancelled:
-            # Told so while the minder was being started: it has nothing to do.
+            # Told so while the supervisor was being started: it has nothing to do.
             leash.ask_to_stop()
         else:
             leash.order(started.order)
@@ -115,7 +115,7 @@ async def read_until_exit(leash: SupervisorClient, context: RunContext) -> Progr
 
 
 def kill_unsupervised(leash: SupervisorClient, why: str) -> Failed:
-    """The minder is gone, and nobody else would end the program."""
+    """The supervisor is gone, and nobody else would end the program."""
     if leash.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leash.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The minder: a small process beside each program, which starts it, hears it, and sees to its end.
+"""The supervisor: a small process beside each program, which starts it, hears it, and sees to its end.
 
 A node starts it as a script of its own and holds it by a socket, its standard input. What it is to
 run comes in there, and what the program says goes out. When the node lets go, or dies of whatever,
@@ -109,7 +109,7 @@ def exec_program(order: dict[str, Any], streams: tuple[int, int, int], failed: i
             os.setgroups(groups)
             os.setgid(gid)
             os.setuid(uid)
-        # After the change of user, which would clear it: whoever kills the minder kills this too.
+        # After the change of user, which would clear it: whoever kills the supervisor kills this too.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         what = f"cannot be started in {order['cwd']}"
         os.chdir(order["cwd"])
@@ -120,7 +120,7 @@ def exec_program(order: dict[str, Any], streams: tuple[int, int, int], failed: i
         why = error.strerror if isinstance(error, OSError) else str(error)
         os.write(failed, f"{what}: {why}".encode(errors="replace"))
     finally:
-        # Whatever happens, this copy of the minder minds nothing.
+        # Whatever happens, this copy of the supervisor minds nothing.
         os._exit(NOT_STARTED)
 
 

@@ -1,4 +1,4 @@
-"""The node's end of a program: what its minder is told, and what comes back."""
+"""The node's end of a program: what its supervisor is told, and what comes back."""
 
 import asyncio
 import marshal
@@ -24,7 +24,7 @@ SEARCHED = "/usr/bin:/bin"
 LANGUAGE = "C.UTF-8"
 # Of the time that a run has to stop, the program's part; the rest is for killing it and telling.
 SHARE = 0.8
-# After its last word, a minder needs some milliseconds.
+# After its last word, a supervisor needs some milliseconds.
 LOOK_FIRST, LOOK_SELDOM = 0.002, 1.0
 # Python itself may need it to start; nothing else of the node's environment goes further.
 KEPT = ("LD_LIBRARY_PATH",)
@@ -41,13 +41,13 @@ class ProgramUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSupervisor:
-    """A minder, and what it is to be told."""
+    """A supervisor, and what it is to be told."""
 
-    minder: "subprocess.Popen[bytes]"
+    supervisor: "subprocess.Popen[bytes]"
     order: bytes
 
     async def gone(self) -> None:
-        """Take leave of a minder that has nothing left to say: else it stays in the table of
+        """Take leave of a supervisor that has nothing left to say: else it stays in the table of
         processes, as a zombie. Told to stop meanwhile, it is waited for all the same, once."""
         try:
             await self._ended()
@@ -58,7 +58,7 @@ class StartedSupervisor:
         # It ends at once, but for a program that cannot be killed: a thread that waits for it
         # might be one too many by then.
         pause = LOOK_FIRST
-        while self.minder.poll() is None:
+        while self.supervisor.poll() is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LOOK_SELDOM)
 
@@ -66,11 +66,11 @@ class StartedSupervisor:
 def start_supervisor(
     theirs: socket.socket, payload: dict[str, Any], context: RunContext, grace: timedelta
 ) -> StartedSupervisor:
-    """Start a minder, and give it its end of the leash; blocks. Raises InvalidInput for a user that
+    """Start a supervisor, and give it its end of the leash; blocks. Raises InvalidInput for a user that
     is not there, and NotPermitted for one that this node cannot become."""
     with theirs:
         order = framed(build_order(payload, context, grace))
-        minder = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
+        supervisor = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
             [sys.executable, "-I", "-S", str(SUPERVISOR_SCRIPT)],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
@@ -80,7 +80,7 @@ def start_supervisor(
             # Ctrl-C on the node's terminal is for the node.
             start_new_session=True,
         )
-    return StartedSupervisor(minder, order)
+    return StartedSupervisor(supervisor, order)
 
 
 def framed(value: Any) -> bytes:
@@ -142,7 +142,7 @@ def find_program_user(user: str | None) -> ProgramUser:
 
 
 class SupervisorClient:
-    """Our end: hears the minder, one word at a time, and lets go."""
+    """Our end: hears the supervisor, one word at a time, and lets go."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -154,7 +154,7 @@ class SupervisorClient:
 
     @classmethod
     async def pair(cls) -> tuple[Self, socket.socket]:
-        """A leash, and the minder's end of it."""
+        """A leash, and the supervisor's end of it."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -168,7 +168,7 @@ class SupervisorClient:
         self._writer.write(order)
 
     async def hear(self) -> dict[str, Any] | None:
-        """The next word; None when the minder is gone."""
+        """The next word; None when the supervisor is gone."""
         try:
             if self._size is None:
                 self._size = int.from_bytes(await self._reader.readexactly(4))
@@ -176,7 +176,7 @@ class SupervisorClient:
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
         self._size = None
-        return marshal.loads(body)  # noqa: S302 - from our minder, by a pair of sockets
+        return marshal.loads(body)  # noqa: S302 - from our supervisor, by a pair of sockets
 
     def ask_to_stop(self) -> None:
         """The program is to end; what becomes of it is still heard."""
