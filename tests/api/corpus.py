@@ -1,4 +1,4 @@
-"""Hostile values, field by field: each must be refused by its name, whoever sends it."""
+"""Hostile values, field by field: each must be refused by the name of its field."""
 
 import json
 

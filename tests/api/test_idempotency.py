@@ -124,9 +124,9 @@ def test_one_that_died_at_its_work_is_not_done_again(
     assert "at work" in str(assert_problem(api.post(JOBS, json=JOB, headers=key), 409)["error"])
     old = "update evenbeat.idempotency set created_at = created_at - interval '2 minutes'"
     execute(database_url, f"{old} where key = $1", key["idempotency-key"])
-    told = str(assert_problem(api.post(JOBS, json=JOB, headers=key), 409)["error"])
-    assert "the-first" in told
-    assert "use another key" in told
+    message = str(assert_problem(api.post(JOBS, json=JOB, headers=key), 409)["error"])
+    assert "the-first" in message
+    assert "use another key" in message
     assert api.get(f"{JOBS}/{job['id']}").status_code == 200
 
 

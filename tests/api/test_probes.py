@@ -20,7 +20,7 @@ Ask = Callable[[], Awaitable[tuple[int, dict[str, object]]]]
 
 @pytest.fixture
 async def ask(start: Callable[..., Process], client: Callable[..., Api]) -> Ask:
-    """What a stranger is told by a server without a node."""
+    """What a server without a node answers to a client without a token."""
     stranger = client(await start("server", EVENBEAT_READY_LAG="2m").ready(), role=None)
 
     async def ask() -> tuple[int, dict[str, object]]:
@@ -59,10 +59,10 @@ async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None
 
 
 @pytest.mark.parametrize(
-    ("score", "told"), [(0.5, "uneven: the score is 0.50, below 0.7"), (0.7, "ok")]
+    ("score", "status"), [(0.5, "uneven: the score is 0.50, below 0.7"), (0.7, "ok")]
 )
 async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
-    ask: Ask, database: Database, score: float, told: str
+    ask: Ask, database: Database, score: float, status: str
 ) -> None:
     seen = Score(score, score, peak=8, peak_over_ideal=4.0)
     await figures.save_balance(
@@ -71,7 +71,7 @@ async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
     status, answer = await ask()
     assert status == 200
     shown: dict[str, object] = answer["figures"]  # type: ignore[assignment]
-    assert (shown["distribution"], shown["distribution_score"]) == (told, score)
+    assert (shown["distribution"], shown["distribution_score"]) == (status, score)
 
 
 async def test_a_schedule_that_nobody_keeps_is_not_ready(
@@ -81,11 +81,11 @@ async def test_a_schedule_that_nobody_keeps_is_not_ready(
     await clock.advance(minutes=2, seconds=59)
     assert (await ask())[0] == 200
     await clock.advance(minutes=1)
-    status, told = await ask()
+    status, answer = await ask()
     assert status == 503
-    assert told["status"] == "not ready"
+    assert answer["status"] == "not ready"
     late = "no node is alive, and a job is 179 s late, and 120 s are allowed"
-    assert told["checks"] == {"database": "ok", "schema": "ok", "schedule": late}
+    assert answer["checks"] == {"database": "ok", "schema": "ok", "schedule": late}
 
 
 async def test_nodes_that_fall_behind_are_not_ready(
@@ -94,10 +94,10 @@ async def test_nodes_that_fall_behind_are_not_ready(
     await add(database, "secret")
     await join(database, "secret")
     await clock.set_to(START.replace(hour=13))
-    status, told = await ask()
+    status, answer = await ask()
     assert status == 503
-    assert told["figures"]["live_nodes"] == 1  # type: ignore[index]
-    checks: dict[str, str] = told["checks"]  # type: ignore[assignment]
+    assert answer["figures"]["live_nodes"] == 1  # type: ignore[index]
+    checks: dict[str, str] = answer["checks"]  # type: ignore[assignment]
     assert checks["schedule"].startswith("a job is ")
 
 
@@ -107,8 +107,8 @@ async def test_a_kind_that_no_node_serves_does_not_make_the_others_unready(
     await add(database, "secret")
     await join(database, "other")
     await clock.set_to(START.replace(hour=13))
-    status, told = await ask()
+    status, answer = await ask()
     assert status == 200
-    figures: dict[str, float] = told["figures"]  # type: ignore[assignment]
+    figures: dict[str, float] = answer["figures"]  # type: ignore[assignment]
     assert figures["lag_seconds"] == 0
     assert figures["unserved_lag_seconds"] > 3000

@@ -111,7 +111,7 @@ def test_the_examples_of_bodies_are_accepted(admin: httpx.Client) -> None:
         "FillIn": ("POST", "/api/v1/templates/example/jobs"),
         "JobIn": ("POST", "/api/v1/jobs"),
         "TokenIn": ("POST", "/api/v1/tokens"),
-        "BulkIn": ("POST", "/api/v1/jobs/actions"),
+        "JobActionIn": ("POST", "/api/v1/jobs/actions"),
         "RestoreIn": ("POST", f"{job.headers['location']}/restore"),
         "ScheduleIn": ("POST", "/api/v1/schedule/preview"),
         "MaintenanceIn": ("PUT", "/api/v1/maintenance"),

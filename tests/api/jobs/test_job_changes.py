@@ -34,13 +34,15 @@ class TestConditions:
         assert "version 2" in str(assert_problem(answer, 412)["error"])
         assert api.get(place).json()["priority"] == 7
 
-    def test_of_two_who_saw_the_same_one_is_refused(self, api: httpx.Client, place: str) -> None:
+    def test_of_two_clients_that_saw_the_same_version_one_is_refused(
+        self, api: httpx.Client, place: str
+    ) -> None:
         seen = {"if-match": api.get(place).headers["etag"]}
         codes = [api.put(place, json={"priority": n}, headers=seen).status_code for n in (3, 4)]
         assert codes == [200, 412]
         assert api.get(place).json()["priority"] == 3
 
-    def test_what_changed_is_news_to_whoever_has_the_old(
+    def test_a_changed_job_is_sent_again_to_a_client_with_the_old_etag(
         self, api: httpx.Client, place: str
     ) -> None:
         known = {"if-none-match": api.get(place).headers["etag"]}

@@ -109,7 +109,7 @@ DEFINITIONS = st.builds(
     runs_on=st.lists(texts(limits.LONGEST_WORD), max_size=3).map(tuple)
     | st.just(tuple(str(number) for number in range(limits.MOST_NODE_LABELS))),
 )
-# One field that says nothing of the others, and the same change of the definition.
+# A change of one field over the API, and the same change of the definition.
 CHANGES: dict[str, tuple[dict[str, Any], Callable[[Definition], Definition]]] = {
     "name": ({"name": "another"}, lambda was: replace(was, name="another")),
     "runs_on": ({"runs_on": ["gpu"]}, lambda was: replace(was, runs_on=("gpu",))),
@@ -148,7 +148,7 @@ def detail_of(job: Job) -> JobDetailOut:
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """What a client gets to see, as it reads it."""
+    """The JSON that a client reads."""
     return json.loads(detail_of(job).model_dump_json())
 
 
@@ -168,7 +168,7 @@ def test_what_python_accepts_is_shown_and_one_field_of_it_can_be_changed(
 @given(DEFINITIONS)
 def test_what_python_accepts_can_be_sent_back_as_a_new_job(definition: Definition) -> None:
     assume(is_accepted_by_python(definition))
-    # A payload of null is the default of the API; a crawl is known to have its own fields.
+    # To the API a payload of null is the default, {}.
     assume(definition.payload is not None)
     theirs = {
         *("type", "max_retries", "retry_backoff_seconds", "url", "source_id", "source_name"),

@@ -1,4 +1,4 @@
-"""/tasks beyond its contract: hostile bodies, keys, what is told of it, and who has done it."""
+"""/tasks beyond its contract: hostile bodies, idempotency keys, its description, the audit."""
 
 import json
 from datetime import UTC, datetime

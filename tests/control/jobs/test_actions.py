@@ -1,4 +1,4 @@
-"""What the single actions promise beyond the state they lead to."""
+"""What each action promises besides the state that it leads to."""
 
 from dataclasses import replace
 
@@ -107,7 +107,7 @@ async def test_a_job_whose_schedule_ended_during_its_pause_is_completed(
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED])
 @pytest.mark.parametrize("schedule", ["now", "every 1h"])
-async def test_what_is_over_when_its_run_ends_is_not_put_aside(
+async def test_a_job_that_ends_with_its_run_is_not_paused_after_it(
     desk: Desk, schedule: str, outcome: Outcome
 ) -> None:
     job = await desk.add(due(schedule, policy={"max_attempts": 1}))
@@ -216,7 +216,7 @@ async def test_a_released_run_is_due_again_at_once_and_was_no_attempt(
     assert (again.run.beat_at, again.run.attempt) == (START, 1)
 
 
-async def test_a_run_taken_from_its_node_is_known_to_be(desk: Desk) -> None:
+async def test_a_released_run_is_listed_as_lost_to_its_node(desk: Desk) -> None:
     jobs = [await desk.add(due()) for _ in range(2)]
     held = await desk.claim()
     await desk.jobs.release(jobs[0].uid)

@@ -79,13 +79,26 @@ class Office(RuleBasedStateMachine):
     def edit_group(self, place: int, group: Group | None) -> None:
         self.attempt(self.desk.edit(self.jobs[place], group=group))
 
+    @rule(
+        place=which,
+        schedule=st.sampled_from(SCHEDULES),
+        switch=st.sampled_from([Action.ENABLE, Action.DISABLE]),
+    )
+    def edit_and_switch(self, place: int, schedule: str, switch: Action) -> None:
+        self.attempt(self._edit_and_switch(self.jobs[place], schedule, switch))
+
+    async def _edit_and_switch(self, job: Job, schedule: str, switch: Action) -> None:
+        written = (await self.desk.look(job)).definition
+        to = replace(written, timetable=due(schedule).timetable)
+        await self.desk.jobs.edit(job.uid, to, switch=switch)
+
     def attempt(self, work: Any) -> None:
-        # What people do and when a run began are told apart by their instants.
+        # An action and the start of a run need different instants, or their order is not known.
         self.pass_time(timedelta(milliseconds=1))
         try:
             self.do(work)
         except (Conflict, InvalidInput):
-            # Not now: that is an answer too.
+            # The job refuses the action in its state.
             self.refused = True
 
     @rule(minutes=st.sampled_from([1, 5, 11, 45]))

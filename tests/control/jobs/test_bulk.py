@@ -1,4 +1,4 @@
-"""Many jobs at once: who is meant, what would happen, and all or nothing."""
+"""One action on many jobs: which match, what would happen, and all or nothing."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ SORTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def named(desk: Desk) -> dict[str, Job]:
-    """One job of every sort that a filter can tell apart."""
+    """One job for every condition of a filter."""
     return {name: await desk.add(due(name=name, **sort)) for name, sort in SORTS.items()}
 
 
@@ -44,15 +44,15 @@ async def named(desk: Desk) -> dict[str, Job]:
         ({"uids": set()}, set()),
     ],
 )
-async def test_a_filter_finds_those_for_whom_every_condition_holds(
+async def test_a_filter_finds_the_jobs_for_which_every_condition_holds(
     desk: Desk, named: dict[str, Job], conditions: dict[str, Any], found: set[str]
 ) -> None:
     frozen = {
         name: frozenset(value) if isinstance(value, set) else value
         for name, value in conditions.items()
     }
-    told = await desk.jobs.act(Action.PAUSE, Filter(**frozen), dry_run=True)
-    assert set(told.changed) == {named[name].uid for name in found}
+    result = await desk.jobs.act(Action.PAUSE, Filter(**frozen), dry_run=True)
+    assert set(result.changed) == {named[name].uid for name in found}
 
 
 async def test_a_dry_run_says_what_would_happen_and_changes_nothing(
@@ -60,17 +60,17 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(
 ) -> None:
     await desk.jobs.pause(named["50%_done"].uid)
     before = [await desk.look(job) for job in named.values()]
-    told = await desk.jobs.act(Action.PAUSE, Filter(), by=ANN, dry_run=True)
-    assert told.is_dry_run
-    assert set(told.changed) == {named["nightly crawl"].uid, named["Nightly report"].uid}
-    [refused] = told.refused
+    result = await desk.jobs.act(Action.PAUSE, Filter(), by=ANN, dry_run=True)
+    assert result.is_dry_run
+    assert set(result.changed) == {named["nightly crawl"].uid, named["Nightly report"].uid}
+    [refused] = result.refused
     assert (refused.id, refused.name) == (named["50%_done"].uid, "50%_done")
     assert str(refused.error).startswith("cannot pause a job that is paused; allowed now: run,")
     assert [await desk.look(job) for job in named.values()] == before
     assert await desk.audit(actor=ANN.name) == []
 
 
-async def test_one_that_refuses_stops_all_of_it_and_is_named(
+async def test_one_job_that_refuses_stops_the_action_and_is_named(
     desk: Desk, named: dict[str, Job]
 ) -> None:
     await desk.jobs.pause(named["50%_done"].uid)
@@ -80,23 +80,21 @@ async def test_one_that_refuses_stops_all_of_it_and_is_named(
     assert await desk.audit(actor=ANN.name) == []
 
 
-async def test_those_that_refuse_are_skipped_if_that_is_asked_for(
-    desk: Desk, named: dict[str, Job]
-) -> None:
+async def test_jobs_that_refuse_are_skipped_on_request(desk: Desk, named: dict[str, Job]) -> None:
     await desk.jobs.pause(named["50%_done"].uid)
-    told = await desk.jobs.act(Action.PAUSE, Filter(), by=ANN, skip_refused=True)
-    assert (len(told.changed), len(told.refused)) == (2, 1)
+    result = await desk.jobs.act(Action.PAUSE, Filter(), by=ANN, skip_refused=True)
+    assert (len(result.changed), len(result.refused)) == (2, 1)
     states = {(await desk.look(job)).pulse.state for job in named.values()}
     assert states == {State.PAUSED}
-    assert {entry.job_uid for entry in await desk.audit(actor=ANN.name)} == set(told.changed)
+    assert {entry.job_uid for entry in await desk.audit(actor=ANN.name)} == set(result.changed)
 
 
-async def test_nobody_meant_is_nothing_done(desk: Desk) -> None:
-    told = await desk.jobs.act(Action.DELETE, Filter(search="nowhere"))
-    assert (told.changed, told.refused) == ((), ())
+async def test_a_filter_that_matches_no_job_does_nothing(desk: Desk) -> None:
+    result = await desk.jobs.act(Action.DELETE, Filter(search="nowhere"))
+    assert (result.changed, result.refused) == ((), ())
 
 
-async def test_more_than_the_most_is_refused_before_anything_is_locked(
+async def test_too_many_jobs_are_refused_before_any_is_locked(
     desk: Desk, named: dict[str, Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_action, "MOST_ACTED_ON_AT_ONCE", 2)
@@ -110,7 +108,7 @@ async def test_an_edit_is_for_one_job(desk: Desk) -> None:
         await desk.jobs.act(Action.EDIT, Filter())
 
 
-async def test_every_action_that_needs_only_its_name_can_be_done_to_many(desk: Desk) -> None:
+async def test_every_action_but_an_edit_can_be_done_to_many_jobs(desk: Desk) -> None:
     many = [await desk.add(due()) for _ in range(20)]
     whole = Filter(uids=frozenset(job.uid for job in many))
     steps = [
@@ -125,14 +123,14 @@ async def test_every_action_that_needs_only_its_name_can_be_done_to_many(desk: D
     for action, state in steps:
         if action is Action.RELEASE:
             assert len(await desk.claim(20)) == 20
-        told = await desk.jobs.act(action, whole)
-        assert list(told.changed) == [job.uid for job in many], "in the order of their ids"
+        result = await desk.jobs.act(action, whole)
+        assert list(result.changed) == [job.uid for job in many], "in the order of their ids"
         assert {(await desk.look(job)).pulse.state for job in many} == {state}
     await desk.jobs.act(Action.DELETE, whole)
     assert (await desk.jobs.act(Action.PAUSE, whole)).changed == ()
 
 
-async def test_two_who_act_on_the_same_jobs_do_not_wait_for_each_other_in_a_circle(
+async def test_actions_on_the_same_jobs_do_not_deadlock(
     desk: Desk,
 ) -> None:
     for _ in range(50):
@@ -141,14 +139,14 @@ async def test_two_who_act_on_the_same_jobs_do_not_wait_for_each_other_in_a_circ
         desk.jobs.act(action, Filter(), skip_refused=True)
         for action in (Action.PAUSE, Action.RESUME, Action.DISABLE, Action.ENABLE) * 5
     ]
-    told = await asyncio.gather(*actors)
-    assert {len(each.changed) + len(each.refused) for each in told} == {50}
+    results = await asyncio.gather(*actors)
+    assert {len(each.changed) + len(each.refused) for each in results} == {50}
 
 
-async def test_who_moved_before_the_lock_was_had_is_not_meant_any_more(
+async def test_a_job_that_changed_before_it_was_locked_does_not_match_any_more(
     desk: Desk, named: dict[str, Job]
 ) -> None:
-    """Somebody claims between the look and the lock: the filter asks for jobs at rest."""
+    """Another transaction pauses the job between the query and the lock."""
     waiting = Filter(kinds=frozenset(["crawl"]), states=frozenset([State.SCHEDULED]))
     other = await asyncpg.connect(desk.database.url)
     moving = other.transaction()
@@ -164,4 +162,4 @@ async def test_who_moved_before_the_lock_was_had_is_not_meant_any_more(
 
 async def eventually_waits(desk: Desk) -> None:
     query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
-    await eventually(lambda: desk.value(query), "somebody waits for a lock")
+    await eventually(lambda: desk.value(query), "a session waits for a lock")

@@ -91,7 +91,7 @@ async def test_an_overdue_beat_is_kept_and_the_new_schedule_follows(
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
-async def test_beats_of_the_old_schedule_are_told_and_none_of_the_new_one_is_made_up(
+async def test_missed_beats_of_the_old_schedule_are_recorded_and_none_of_the_new_one(
     desk: Desk, clock: Clock, catch_up: CatchUp
 ) -> None:
     """Three hourly beats are overdue; the new schedule has beats every minute, from now on."""
@@ -213,7 +213,7 @@ async def test_a_run_in_hand_counts_towards_the_runs_of_the_new_schedule(
 
 
 @pytest.mark.parametrize("over", ["completed", "failed", "cancelled"])
-async def test_what_is_over_is_not_brought_back_by_an_edit_but_by_a_retry(
+async def test_a_finished_job_is_brought_back_by_a_retry_and_not_by_an_edit(
     desk: Desk, clock: Clock, over: str
 ) -> None:
     job = await desk.add(due("now", policy={"max_attempts": 1}))
@@ -233,7 +233,7 @@ async def test_what_is_over_is_not_brought_back_by_an_edit_but_by_a_retry(
     assert clock.now < pulse.next_beat_at <= clock.now + HOUR
 
 
-async def test_a_schedule_edited_while_the_job_is_retried_by_hand_is_the_one_taken_up(
+async def test_a_schedule_edited_during_a_retry_by_hand_is_used_after_it(
     desk: Desk,
 ) -> None:
     job = await desk.jobs.cancel((await desk.add(due("every 1h"))).uid)
@@ -322,7 +322,7 @@ async def test_every_definition_is_kept_and_can_be_restored(desk: Desk, clock: C
 
 
 @pytest.mark.breaks_rules("a definition that nobody can read")
-async def test_a_job_that_nobody_can_read_is_mended_by_an_edit_and_ended_by_hand(
+async def test_a_job_that_cannot_be_read_is_repaired_by_an_edit_and_can_be_ended(
     desk: Desk,
 ) -> None:
     job, other = await desk.add(due()), await desk.add(due())

@@ -19,7 +19,7 @@ Build = Callable[[Desk], Awaitable[Job]]
 
 @dataclass(frozen=True)
 class Place:
-    """A state, and a way in which a job really comes there."""
+    """A state, and the steps that bring a job into it."""
 
     state: State
     build: Build
@@ -211,7 +211,7 @@ async def do(desk: Desk, action: Action, job: Job) -> State | None:
 
 
 def expected(action: Action, place: Place) -> Collection[State | None]:
-    """Where the table says it leads. While a job runs, it gets there when its run ends."""
+    """The state that the table says. A running job gets there when its run ends."""
     if place.state is State.RUNNING and action in (Action.PAUSE, Action.DISABLE, Action.CANCEL):
         return [State.RUNNING]
     if action is Action.RELEASE and place.heading is not None:
@@ -220,7 +220,7 @@ def expected(action: Action, place: Place) -> Collection[State | None]:
 
 
 async def let_days_go_by(desk: Desk, clock: Clock, in_hand: Sequence[HeldRun]) -> None:
-    """Runs end, retries and beats come, and whatever was asked for is obeyed."""
+    """Let runs end, and retries and beats come due, until the job is at rest."""
     await desk.end(*(held for held in in_hand if isinstance(held, Claimed)))
     for _ in range(3):
         await desk.fetch("update evenbeat.pulse set is_parked = false")

@@ -27,7 +27,7 @@ async def test_it_says_who_when_what_and_only_what_differs(desk: Desk, clock: Cl
     assert (entry.before, entry.after) == ({"state": "scheduled"}, {"state": "paused"})
 
 
-async def test_an_edit_is_told_by_the_fields_that_changed(desk: Desk) -> None:
+async def test_an_edit_is_recorded_by_the_fields_that_changed(desk: Desk) -> None:
     job = await desk.add(due(payload={"a": 1}), due_at=START + HOUR)
     await desk.edit(job, payload={"a": 2}, priority=3)
     [entry] = await desk.audit()
@@ -35,7 +35,7 @@ async def test_an_edit_is_told_by_the_fields_that_changed(desk: Desk) -> None:
     assert entry.after == {"payload": {"a": 2}, "priority": 3, "version": 2}
 
 
-async def test_what_is_asked_of_a_run_in_hand_is_told_as_wanted(desk: Desk) -> None:
+async def test_an_action_on_a_running_job_is_recorded_as_wanted(desk: Desk) -> None:
     job = await desk.add(due())
     await desk.start(job)
     await desk.jobs.cancel(job.uid)
@@ -44,7 +44,7 @@ async def test_what_is_asked_of_a_run_in_hand_is_told_as_wanted(desk: Desk) -> N
     assert entry.actor == PYTHON
 
 
-async def test_what_is_done_to_templates_is_told(desk: Desk) -> None:
+async def test_changes_of_templates_are_recorded(desk: Desk) -> None:
     templates = Templates(desk.database)
     await templates.put(Template("hello", {"kind": "echo", "priority": 1}), by=ANN)
     changed = await templates.put(Template("hello", {"kind": "echo", "priority": 2}), by=ANN)
@@ -109,7 +109,7 @@ def test_an_actor_that_could_not_be_written_is_refused(name: str) -> None:
         Actor(name)
 
 
-async def test_a_state_that_did_not_change_is_not_told(desk: Desk) -> None:
+async def test_a_state_that_did_not_change_is_not_recorded(desk: Desk) -> None:
     job = await desk.add(due(), due_at=START + HOUR)
     await desk.jobs.run(job.uid)
     [entry] = await desk.audit()

@@ -47,7 +47,7 @@ REST = """
 
 
 async def rows_of(url: str) -> dict[str, list[str]]:
-    """Every row of every table, but what a restore is meant to change."""
+    """Every row of every table, without what a restore changes on purpose."""
     connection = await asyncpg.connect(url)
     try:
         names = await connection.fetch(
@@ -85,7 +85,7 @@ async def value_of(url: str, question: str) -> Any:
 
 @pytest.fixture
 async def full(database: Database, settings: Settings) -> Database:
-    """A database with every sort of row, one run in hand among them."""
+    """A database with rows in every table, and a run that has not ended."""
     async with database.connection() as connection:
         await connection.execute(WORLD)
         await connection.execute(REST.replace("ACTOR", "me").replace("ERROR", HARD))
@@ -96,7 +96,7 @@ async def full(database: Database, settings: Settings) -> Database:
 
 @pytest.fixture
 async def elsewhere(postgres: EmbeddedServer) -> AsyncIterator[str]:
-    """A new place, with the clock of tests."""
+    """Another empty database, with the clock of tests."""
     name = f"evenbeat_elsewhere_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     await databases.create(postgres.url("postgres"), name)
     database = Database(postgres.url(name), clock="set")
@@ -119,7 +119,7 @@ async def test_everything_comes_back_in_a_new_place(
     assert await rows_of(elsewhere) == before
     assert await value_of(elsewhere, "select nextval('evenbeat.run_id')") == 18
     assert (await migrations.find_schema_status(elsewhere)).is_current
-    # What is generated is not in the file, and is made anew.
+    # Generated columns are not in the file: PostgreSQL computes them again.
     due = "select count(due_at) from evenbeat.pulse"
     assert await value_of(elsewhere, due) == await value_of(full.url, due) > 0
     copy = Database(elsewhere, clock="set")
@@ -147,7 +147,7 @@ async def test_a_job_of_plain_sql_comes_back_though_its_function_does_not(
     await backup.write_backup(full.url, tmp_path / "all.zip")
     await backup.restore_backup(elsewhere, tmp_path / "all.zip")
     assert await value_of(elsewhere, shown) == before
-    # Whoever changes it there meets the same rules as everywhere.
+    # A change of the restored job is checked as everywhere.
     with pytest.raises(asyncpg.PostgresError, match="nightly"):
         await value_of(elsewhere, "update metadata.scheduled_jobs set function_name = 'nightly_2'")
 
@@ -193,7 +193,7 @@ ADDED = """
 """
 
 
-async def test_it_is_as_of_one_moment_beside_those_who_write(
+async def test_a_backup_is_one_snapshot_while_other_sessions_write(
     full: Database, tmp_path: Path
 ) -> None:
     """A job that is added while tables are read is in none of them."""
@@ -267,7 +267,7 @@ async def test_a_backup_that_fails_halfway_changes_nothing(
     assert await rows_of(elsewhere) == before
 
 
-async def test_a_damaged_file_is_told(full: Database, elsewhere: str, tmp_path: Path) -> None:
+async def test_a_damaged_file_is_refused(full: Database, elsewhere: str, tmp_path: Path) -> None:
     path = tmp_path / "all.zip"
     await backup.write_backup(full.url, path)
     whole = path.read_bytes()
@@ -285,7 +285,7 @@ async def test_a_damaged_file_is_told(full: Database, elsewhere: str, tmp_path: 
 @pytest.mark.parametrize(
     "manifest", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "taken_at": "later"}']
 )
-async def test_a_manifest_that_is_none_is_told(manifest: str, tmp_path: Path) -> None:
+async def test_a_bad_manifest_is_refused(manifest: str, tmp_path: Path) -> None:
     path = tmp_path / "all.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", manifest)
@@ -293,7 +293,7 @@ async def test_a_manifest_that_is_none_is_told(manifest: str, tmp_path: Path) ->
         await backup.restore_backup("postgresql://nowhere", path)
 
 
-async def test_a_damaged_or_missing_member_is_told(
+async def test_a_damaged_or_missing_member_is_refused(
     full: Database, elsewhere: str, tmp_path: Path
 ) -> None:
     good, bad = tmp_path / "all.zip", tmp_path / "bad.zip"
@@ -307,7 +307,7 @@ async def test_a_damaged_or_missing_member_is_told(
     with pytest.raises(InvalidInput, match=r"is not a whole backup: .*job\.copy"):
         await backup.restore_backup(elsewhere, bad)
     sizes = (int.from_bytes(data[begins_at + at : begins_at + at + 2], "little") for at in (26, 28))
-    # The first bits of what is packed say how; 3 is no way.
+    # The first bits of compressed data name its method; there is no method 3.
     data[begins_at + 30 + sum(sizes)] |= 0b110
     bad.write_bytes(data)
     with pytest.raises(InvalidInput, match=r"is not a whole backup: .*invalid block type"):

@@ -1,4 +1,4 @@
-"""The doctor: finds each thing that is wrong, says what to do, and is content with what is well."""
+"""The doctor finds each thing that is wrong, says what to do, and finds nothing else."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,13 +24,13 @@ ZERO = timedelta(0)
 @pytest.fixture
 async def shop(database: Database) -> Shop:
     shop = await open_shop(database)
-    # Of rows that other tests have left behind, the server tells for longer than they are there.
+    # The server still counts dead rows that other tests have left behind.
     await shop.fetch("select pg_stat_reset()")
     return shop
 
 
 async def found(shop: Shop, settings: Settings) -> dict[str, Finding]:
-    """Without what is wrong with every server of tests: that its autovacuum is off."""
+    """The findings, without that of every test server: its autovacuum is off."""
     findings = await diagnose(shop.database, settings)
     assert {each.check for each in findings} <= set(CHECKS)
     return {each.check: each for each in findings if "autovacuum of the server" not in each.what}
@@ -41,50 +41,52 @@ async def test_a_healthy_place_has_nothing_to_tell(shop: Shop, settings: Setting
     assert await found(shop, settings) == {}
 
 
-async def test_autovacuum_that_is_off_is_told(shop: Shop, settings: Settings) -> None:
+async def test_autovacuum_that_is_off_is_found(shop: Shop, settings: Settings) -> None:
     [finding] = await diagnose(shop.database, settings)
     assert (finding.check, finding.is_wrong) == ("storage", True)
     assert finding.advice == "alter system set autovacuum = on; then reload the server"
 
 
-async def test_a_late_schedule_is_told(shop: Shop, settings: Settings, clock: Clock) -> None:
+async def test_a_late_schedule_is_found(shop: Shop, settings: Settings, clock: Clock) -> None:
     await shop.add()
     await clock.advance(minutes=5)
     late = (await found(shop, settings))["schedule"]
     assert late.what == "a job is 5m late, and 1m are allowed"
 
 
-async def test_no_node_is_told_with_when_the_last_one_lived(shop: Shop, settings: Settings) -> None:
+async def test_no_node_is_found_with_when_the_last_one_lived(
+    shop: Shop, settings: Settings
+) -> None:
     await shop.fetch("update evenbeat.node set dead_at = now() - interval '1 hour'")
     assert (await found(shop, settings))["nodes"].what.startswith("none is alive: the last one")
     await shop.fetch("delete from evenbeat.node")
     assert (await found(shop, settings))["nodes"].what == "none is alive: there never was one"
 
 
-async def test_a_kind_that_nobody_serves_is_told_while_something_waits_for_it(
+async def test_a_kind_that_nobody_serves_is_found_while_something_waits_for_it(
     shop: Shop, settings: Settings
 ) -> None:
     await shop.fetch("update evenbeat.node set kinds = '{echo}'")
     assert await found(shop, settings) == {}
     await shop.add(definition(kind="crawl"))
-    told = (await found(shop, settings))["kinds"]
-    assert told.what == "1 jobs of kind crawl are due, and no live node serves it"
+    finding = (await found(shop, settings))["kinds"]
+    assert finding.what == "1 jobs of kind crawl are due, and no live node serves it"
     seen = await doctor.figures.look(shop.database)
     programs = LaneFigures("program", (), is_served=False, due=2, lag=HOUR)
-    [told] = doctor.check_kinds_and_letters(replace(seen, lanes=(programs,)))
-    assert told.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
+    [finding] = doctor.check_kinds_and_letters(replace(seen, lanes=(programs,)))
+    assert finding.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
 
 
 @pytest.mark.breaks_rules("a permit that nobody has a lease for")
-async def test_dead_letters_and_broken_rules_are_told(shop: Shop, settings: Settings) -> None:
+async def test_dead_letters_and_broken_rules_are_found(shop: Shop, settings: Settings) -> None:
     await shop.fetch(
         "insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)"
         " values (1, 1, 'echo', '{}', 3, evenbeat_clock.now() - interval '2 days')"
     )
     await shop.fetch("insert into evenbeat.permit (group_id, job_id) values (1, 1)")
-    told = await found(shop, settings)
-    assert told["dead letters"].what == "not acknowledged: 1, the oldest for 2d"
-    assert told["rules"].what == "1 breaches of 1 rules"
+    findings = await found(shop, settings)
+    assert findings["dead letters"].what == "not acknowledged: 1, the oldest for 2d"
+    assert findings["rules"].what == "1 breaches of 1 rules"
     quick = await diagnose(shop.database, settings, with_rules=False)
     assert "rules" not in {each.check for each in quick}
 
@@ -121,7 +123,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(("name", "changes"), SETTINGS.items())
-def test_settings_that_do_not_fit_are_told(
+def test_settings_that_do_not_fit_are_found(
     settings: Settings, name: str, changes: dict[str, Any]
 ) -> None:
     assert list(doctor.check_settings(settings)) == []
@@ -137,11 +139,11 @@ async def test_one_machine_has_one_clock(database: Database) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-30, 30])
-def test_clocks_that_are_apart_are_told(seconds: int) -> None:
+def test_clocks_that_are_apart_are_found(seconds: int) -> None:
     before, after = START, START + timedelta(seconds=10)
     assert list(doctor.compare_clocks(before, START + timedelta(seconds=5), after)) == []
-    told = (after if seconds > 0 else before) + timedelta(seconds=seconds)
-    [finding] = doctor.compare_clocks(before, told, after)
+    database_now = (after if seconds > 0 else before) + timedelta(seconds=seconds)
+    [finding] = doctor.compare_clocks(before, database_now, after)
     assert finding.what == "this machine's and the database's are 30s apart"
 
 

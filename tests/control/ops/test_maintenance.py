@@ -60,9 +60,9 @@ async def test_it_says_since_when_why_and_who(desk: Desk, clock: Clock) -> None:
     await desk.maintenance.off()
     await desk.maintenance.off()
     assert await desk.maintenance.status() is None
-    told = [(entry.action, entry.at) for entry in await desk.audit()]
+    audited = [(entry.action, entry.at) for entry in await desk.audit()]
     later = START + MINUTE
-    assert told == [
+    assert audited == [
         ("maintenance off", later),
         ("maintenance on", later),
         ("maintenance on", START),

@@ -1,4 +1,4 @@
-"""Dead letters in the hands of people: looked through, acknowledged, requeued, discarded."""
+"""Dead letters: listed, acknowledged, requeued, discarded."""
 
 import asyncio
 from dataclasses import replace
@@ -41,14 +41,14 @@ def letters_of(desk: Desk) -> DeadLetters:
 async def bury(
     desk: Desk, schedule: str = "now", error: str = "out of order", **more: Any
 ) -> tuple[Job, DeadLetter]:
-    """A job whose only attempt has failed, and the letter of that."""
+    """A job whose only attempt has failed, and its dead letter."""
     job = await desk.add(due(schedule, policy=ONCE, **more))
     await desk.finish(job, Failed(error))
     [letter, *_] = (await letters_of(desk).page(LetterFilter(job_uid=job.uid))).letters
     return job, letter
 
 
-async def test_a_letter_tells_its_job_its_payload_its_last_error_and_its_runs(
+async def test_a_letter_shows_its_job_its_payload_its_last_error_and_its_runs(
     desk: Desk, clock: Clock
 ) -> None:
     written = due("now", name="nightly", payload={"n": 1}, policy={"max_attempts": 2})
@@ -93,7 +93,7 @@ async def test_what_was_handed_back_is_no_run_of_a_letter(
     assert [run.error for run in runs] == ["last", "first"]
 
 
-async def test_of_a_run_by_hand_as_many_runs_are_told_as_were_tried(desk: Desk) -> None:
+async def test_a_letter_of_a_run_by_hand_shows_every_attempt(desk: Desk) -> None:
     job, _ = await bury(desk, "every 1h")
     for _ in range(2):
         await desk.jobs.retry(job.uid)
@@ -103,7 +103,7 @@ async def test_of_a_run_by_hand_as_many_runs_are_told_as_were_tried(desk: Desk) 
     assert [run.id for run in await letters_of(desk).runs(newest)] == [newest.id]
 
 
-async def test_those_that_nobody_has_acknowledged_come_first(desk: Desk) -> None:
+async def test_letters_that_are_not_acknowledged_come_first(desk: Desk) -> None:
     letters = [(await bury(desk))[1] for _ in range(4)]
     await letters_of(desk).acknowledge(letters[3].id)
     await letters_of(desk).discard(letters[1].id)
@@ -323,7 +323,7 @@ async def test_many_are_acknowledged_by_the_name_of_their_job(desk: Desk, clock:
     assert len(await desk.audit(actor="ann")) == 2
 
 
-async def test_all_of_them_or_none(desk: Desk) -> None:
+async def test_an_action_is_done_to_all_letters_or_to_none(desk: Desk) -> None:
     _, seen = await bury(desk)
     _, fresh = await bury(desk)
     letters = letters_of(desk)
@@ -353,7 +353,7 @@ async def test_a_letter_that_is_not_there(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("action", LetterAction)
-async def test_of_two_at_once_one_is_first_and_the_other_is_told(
+async def test_of_two_callers_at_once_the_second_is_refused(
     desk: Desk, action: LetterAction
 ) -> None:
     _, letter = await bury(desk)
@@ -368,8 +368,8 @@ async def test_of_two_at_once_one_is_first_and_the_other_is_told(
     assert len(await desk.take_all()) == (action is REQUEUE)
 
 
-async def test_what_cannot_be_carried_out_for_one_is_done_to_none(desk: Desk) -> None:
-    """A dedupe key that another job holds by now is found out only when it is written."""
+async def test_a_write_that_fails_for_one_letter_changes_none(desk: Desk) -> None:
+    """PostgreSQL finds a dedupe key that another job holds by now only at the write."""
     first, _ = await bury(desk, payload=1)
     second, _ = await bury(desk, payload=2)
     key = "update evenbeat.pulse set dedupe_key = 'k' where id = $1"
@@ -384,7 +384,7 @@ async def test_what_cannot_be_carried_out_for_one_is_done_to_none(desk: Desk) ->
 
 
 @pytest.mark.parametrize("action", LetterAction)
-async def test_what_was_seen_to_is_not_alerted_on_any_more(
+async def test_an_acknowledged_letter_is_not_alerted_on_any_more(
     desk: Desk, action: LetterAction
 ) -> None:
     await bury(desk)

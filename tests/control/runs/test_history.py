@@ -1,4 +1,4 @@
-"""The runs of a job, as somebody wants to see them."""
+"""The runs of a job, with and without those that were handed back."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Exported history: every run that is meant, once, whatever became of its job."""
+"""Exported history: every run that matches, once, even of a removed job."""
 
 from datetime import UTC, datetime
 from pathlib import Path
