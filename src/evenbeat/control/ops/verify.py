@@ -1,8 +1,8 @@
-"""The verifier: looks for anything in the database that must never be there.
+"""The verifier: finds whatever in the database breaks a promise.
 
-Every rule holds at any moment, whatever dies meanwhile. Most are one statement each, in
-store/ops/verify.sql; that no beat is lost and that the map is true is worked out here, from the
-timetables.
+Every rule holds at any moment, whichever process dies. Most rules are one SQL statement each, in
+store/ops/verify_*.sql. Two are worked out here from the timetables: that no beat is lost, and that
+the map of the load is true.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from evenbeat.store.ops.verify import (
 NO_BEAT_IS_LOST = "no_beat_is_lost"
 THE_MAP_IS_TRUE = "the_map_has_every_job_where_it_beats"
 ALL_RULES = (*RULES, NO_BEAT_IS_LOST, THE_MAP_IS_TRUE)
-# More than anyone reads: a rule that is broken this often is not broken by one job.
+# No one reads more. A rule that is broken this often is not broken by one job.
 MOST_BREACHES = 100
 
 
@@ -44,7 +44,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was looked at, by which rules, and what was found."""
+    """How much was checked, and what breaks a rule."""
 
     scope: CheckedCounts
     breaches: tuple[Breach, ...]
@@ -59,7 +59,7 @@ async def verify(database: Database, *, grace: timedelta = GRACE) -> list[Breach
 
 
 async def build_verify_report(database: Database, *, grace: timedelta = GRACE) -> VerifyReport:
-    """Look at one moment of the database; the dead may have gone unnoticed for `grace`."""
+    """Check one moment of the database; a dead node may go unnoticed for `grace`."""
     async with open_snapshot(database, grace) as seen:
         found = [Breach(*each) for each in await seen.breaches(MOST_BREACHES)]
         lost = [Breach(NO_BEAT_IS_LOST, detail) for detail in await find_lost_beats(seen)]
@@ -108,13 +108,13 @@ def check_beats(account: BeatHistory) -> Iterator[str]:
 
 
 class Ledger:
-    """The beats of one job as they are accounted for."""
+    """Which beats of one job are accounted for so far, in the order of its history."""
 
     def __init__(self, account: BeatHistory) -> None:
         self._job_id = account.job_id
         self._timetable = endless(account.timetable)
         self._planned_at = account.planned_at
-        # What came before the oldest run that is kept cannot be asked for.
+        # What came before the oldest run that is kept cannot be checked.
         first = account.run_number + 1
         oldest = account.entries[0].number if account.entries else None
         self._is_whole = account.is_unrun or oldest == first
@@ -131,7 +131,7 @@ class Ledger:
         return is_same
 
     def follow(self, beat_at: datetime, what: str) -> Iterator[str]:
-        """`what` accounts for this beat, so that it has to be the next one."""
+        """`what` accounts for this beat, so that this must be the next beat."""
         expected_at = self._expected()
         if expected_at is not None and beat_at > expected_at and not self.is_resumed:
             yield self._say(f"{what} is for {beat_at}, and the beat of {expected_at} is lost")
@@ -154,7 +154,7 @@ class Ledger:
         self.last_at = max(first_at, until_at)
 
     def _expected(self) -> datetime | None:
-        """The newest beat that may come next without a loss; None where nobody can say."""
+        """The latest beat that may come next without a loss; None where that is not known."""
         if self.last_at is not None:
             return self._timetable.next_after(self.last_at)
         return self._timetable.next_after(self._planned_at) if self._is_whole else None
