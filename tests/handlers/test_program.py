@@ -379,7 +379,7 @@ async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk:
     assert isinstance(await running, Failed)
 
 
-async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) -> None:
+async def test_whoever_kills_its_supervisor_kills_it_too(run: Runs, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     running = run(f"echo $PPID $$ > {file}; sleep 600; true")
     supervisor, pid = await pids_in(file, 2)
@@ -390,7 +390,7 @@ async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) 
     await eventually(lambda: not is_alive(pid), "the program's end")
 
 
-async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_killed(
+async def test_if_the_supervisor_fails_on_the_way_the_program_and_its_group_are_killed(
     run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hears = "    def _hear(self, fd: int) -> None:\n"
@@ -407,7 +407,9 @@ async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_kill
     await eventually(lambda: not any(map(is_alive, left)), "the end of both")
 
 
-async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
+async def test_it_dies_with_its_supervisor_though_nobody_watches(
+    desk: Desk, tmp_path: Path
+) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
     leash, theirs = await SupervisorClient.pair()

@@ -1,8 +1,8 @@
-"""The verifier: finds anything in the database that must never be there.
+"""The verifier: finds whatever in the database breaks a promise.
 
-Every rule holds at any moment, whichever process dies. Most rules are one statement each, in
-store/ops/verify.sql. Two need timetables and are checked here: no beat is lost, and the map of the
-load has every job where it beats.
+Every rule holds at any moment, whichever process dies. Most rules are one SQL statement each, in
+store/ops/verify_*.sql. Two are worked out here from the timetables: that no beat is lost, and that
+the map of the load is true.
 """
 
 from collections.abc import Iterator

@@ -120,9 +120,15 @@ def load_variants(file: str, name: str, slot: str) -> dict[str, Statement]:
 
 
 @cache
-def join_statements(file: str, names: tuple[str, ...], *, by: str, word: str) -> Statement:
-    """Several statements of a file as one: each put in where the fragment `by` says `:found`."""
-    statements, fragments = read_sections(file)
+def join_statements(
+    files: tuple[str, ...], names: tuple[str, ...], *, by: str, word: str
+) -> Statement:
+    """Several statements of files as one: each put in where the fragment `by` says `:found`."""
+    statements, fragments = dict[str, str](), dict[str, str]()
+    for file in files:
+        in_file = read_sections(file)
+        statements |= in_file[0]
+        fragments |= in_file[1]
     parts = (
         fill_fragments(
             fragments[by], {"name": f"'{name}'", "found": statements[name].removesuffix(";")}

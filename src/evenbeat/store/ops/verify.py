@@ -1,4 +1,7 @@
-"""What the tables must obey, looked at in one snapshot; control/verify says what it means."""
+"""The rules that the tables must obey, and what else `verify` reads, all of one snapshot.
+
+control/ops/verify.py says what it means.
+"""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -18,23 +21,24 @@ from evenbeat.store.jobs.definitions import decode_timetable
 from evenbeat.store.jobs.jobs import DECODE_ERRORS
 
 SQL = load_statements("ops/verify")
-HELPER_STATEMENTS = ("scope", "recurring_jobs", "beat_records", "mapped_footprints")
-RULES = tuple(name for name in SQL if name not in HELPER_STATEMENTS)
-# One by one, most of the time went to asking.
-ALL_RULES = join_statements("ops/verify", RULES, by="of_one_rule", word="union all")
-# Jobs whose history is read at once, and how much of it: bounds of memory, not of what is told.
+RULE_FILES = tuple(f"ops/verify_{area}" for area in ("jobs", "runs", "groups", "balance", "ops"))
+RULES = tuple(name for file in RULE_FILES for name in load_statements(file))
+# As one statement: one by one, most of the time went to round trips.
+ALL_RULES = join_statements(("ops/verify", *RULE_FILES), RULES, by="of_one_rule", word="union all")
+# Jobs whose history is read at once, and how much of it: they bound the memory.
 JOBS_AT_ONCE = 100
 NEWEST = 10_000
-# A claim and the end of a run may overlap by what passes between the start of a statement and
-# its snapshot: a moment, on a machine with nothing to spare.
+# A claim and the end of a run may seem to overlap by the time between the start of a statement and
+# its snapshot: a few milliseconds on a busy machine.
 SLACK = timedelta(milliseconds=50)
-# How long the dead may go unnoticed, and a paused group may finish what it was doing.
+# How long a dead node may go unnoticed, and claims under way may still start runs in a group that
+# was paused.
 GRACE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCounts:
-    """How much was looked at."""
+    """How much was checked."""
 
     jobs: int
     runs: int
@@ -69,7 +73,7 @@ class BeatHistory:
 
 
 class Snapshot:
-    """One moment of the whole database, however long it takes to look at it."""
+    """One moment of the whole database, however long the checks take."""
 
     def __init__(self, connection: Any, clock: str, grace: timedelta) -> None:
         self._session = Session(connection, clock)
@@ -85,12 +89,12 @@ class Snapshot:
         return CheckedCounts(*(row or (0, 0)))
 
     async def breaches(self, most: int) -> list[tuple[str, str]]:
-        """The rules that are broken and what breaks them, up to so many of each."""
+        """The rules that are broken and what breaks them, up to `most` breaches of each."""
         rows = await self._session.fetch(ALL_RULES, most=most, **self._given)
         return [(row["rule"], row["breach"]) for row in rows]
 
     async def beat_histories(self) -> AsyncIterator[BeatHistory]:
-        """The recurring jobs whose beats follow from their timetable alone, a few at a time."""
+        """The recurring jobs whose beats follow from their timetable alone."""
         after = 0
         while jobs := await self._session.fetch(
             SQL["recurring_jobs"], after=after, limit=JOBS_AT_ONCE
@@ -138,7 +142,7 @@ def beat_history_from(job: Any, entries: tuple[BeatRecord, ...]) -> BeatHistory 
     try:
         timetable = Timetable.from_object(job["timetable"])
     except EvenbeatError:
-        # The engine has stopped such a job, and says so in its history.
+        # The engine has stopped a job whose timetable cannot be read: its history says so.
         return None
     if not timetable.schedule.is_recurring:
         return None
