@@ -16,7 +16,7 @@ from evenbeat.engine.ops.janitor import Janitor
 from evenbeat.observe import log
 from evenbeat.placement.placement_updates import PlacedJob
 from evenbeat.placement.placer import Placer
-from evenbeat.store.balance import load_map
+from evenbeat.store.balance import load_map, unplaced_jobs
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
 from tests.placement.placed_jobs import HOUR, Yard, assert_same, beat_of, open_yard, phase_of, timed
@@ -198,8 +198,8 @@ async def test_a_job_that_ended_and_was_taken_up_again_at_once_is_still_placed_a
     yard: Yard,
 ) -> None:
     job = await yard.make()
-    await load_map.mark_unplaced(yard.database, [job.id], anew=True)
-    await load_map.mark_ended(yard.database, [job.id])
+    await unplaced_jobs.mark_unplaced(yard.database, [job.id], anew=True)
+    await unplaced_jobs.mark_ended(yard.database, [job.id])
     assert await yard.value("select beat_count from evenbeat.unplaced") == 0
     assert await yard.placement.place_waiting() == 1
     assert await yard.count() == 1

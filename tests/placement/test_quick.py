@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from asyncpg.connection import LoggedQuery
 
-from evenbeat.store.balance import load_map
-from evenbeat.store.balance.load_map import UnplacedJobs
+from evenbeat.store.balance import load_map, unplaced_jobs
+from evenbeat.store.balance.unplaced_jobs import UnplacedJobs
 from evenbeat.store.database.clock import SOON, WAKE_CHANNEL
 from evenbeat.store.database.pool import Session
 from tests.conftest import START
@@ -61,7 +61,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await yard.make()
-    look, others = load_map.find_unplaced_among, [await open_yard(yard.database)]
+    look, others = unplaced_jobs.find_unplaced_among, [await open_yard(yard.database)]
 
     async def slowly(session: Session, seen: int, uids: Collection[UUID]) -> UnplacedJobs | None:
         seen_first = await look(session, seen, uids)
@@ -69,7 +69,7 @@ async def test_where_another_places_between_look_and_write_a_job_gives_way_to_it
             await others.pop().make()
         return seen_first
 
-    monkeypatch.setattr(load_map, "find_unplaced_among", slowly)
+    monkeypatch.setattr(unplaced_jobs, "find_unplaced_among", slowly)
     job = await yard.make()
     assert await yard.look(job) == job
     assert await yard.placed_at(job) == START

@@ -1,4 +1,4 @@
-"""`evenbeat verify`: whether everything in the database is as it must be."""
+"""`evenbeat verify`: checks the rows of the database by rules that always hold."""
 
 import typer
 
@@ -9,9 +9,9 @@ from evenbeat.control.ops.verify import ALL_RULES, VerifyReport
 
 
 def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
+    """Check every rule that must hold for jobs, runs, leases and groups; changes nothing.
 
-    Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
+    Exit code 1 if a rule is broken. Nodes may keep working.
 
     Example: evenbeat verify
     """
@@ -32,7 +32,7 @@ def print_report(report: VerifyReport) -> None:
             typer.echo(f"          {breach.detail}")
     scope, count = report.scope, len(report.breaches)
     found = f"{count} breach{'es'[: 2 * (count > 1)]} found" if count else "nothing found"
-    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs looked at: {found}.")
+    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs checked: {found}.")
 
 
 def report_as_object(report: VerifyReport) -> dict[str, object]:

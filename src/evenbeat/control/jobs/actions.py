@@ -24,7 +24,7 @@ from evenbeat.core.ops.audit import Actor, NewAuditEntry, find_differences
 from evenbeat.core.runs.outcome import HandedBack
 from evenbeat.core.runs.settle import settle, stop_job
 from evenbeat.observe import log
-from evenbeat.store.balance import load_map
+from evenbeat.store.balance import unplaced_jobs
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
@@ -242,7 +242,7 @@ async def write_changes(
             )
     if errand.action in MAP_CHANGING_ACTIONS:
         moved = [job.id for job, change in decided if is_misplaced(job, change)]
-        await load_map.mark_unplaced(session, moved, anew=errand.action in REPLACING_ACTIONS)
+        await unplaced_jobs.mark_unplaced(session, moved, anew=errand.action in REPLACING_ACTIONS)
     await audit.write_audit(session, [action_note(errand, *each) for each in decided], by=errand.by)
     return freed
 

@@ -6,7 +6,7 @@ from evenbeat.core.jobs.actions import EDITED_REASON, is_beat_in_hand
 from evenbeat.core.jobs.catchup import find_missed_beats
 from evenbeat.core.jobs.model import Cause
 from evenbeat.placement.placer import Placer
-from evenbeat.store.balance import load_map
+from evenbeat.store.balance import unplaced_jobs
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, unplanned_jobs
@@ -36,7 +36,7 @@ class Planner:
         planned = await self._plan_waiting()
         if self._over:
             over = frozenset(self._over)
-            await load_map.mark_ended(self._database, over)
+            await unplaced_jobs.mark_ended(self._database, over)
             self._over -= over
         await self._placement.place_waiting()
         return planned
@@ -64,7 +64,7 @@ async def plan(session: Session, found: list[UnplannedJob]) -> None:
             missed = find_missed_beats(was, cursor, each.since, EDITED_REASON)
             if missed is not None:
                 await actions.write_missed_beats(session, each.job, missed)
-    await load_map.mark_unplaced(session, [each.job.id for each in found], anew=True)
+    await unplaced_jobs.mark_unplaced(session, [each.job.id for each in found], anew=True)
 
 
 def planned_of(each: UnplannedJob) -> PlannedJob:
