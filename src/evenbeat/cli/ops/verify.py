@@ -32,7 +32,7 @@ def print_report(report: VerifyReport) -> None:
             typer.echo(f"          {breach.detail}")
     scope, count = report.scope, len(report.breaches)
     found = f"{count} breach{'es'[: 2 * (count > 1)]} found" if count else "nothing found"
-    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs checked: {found}.")
+    typer.echo(f"{scope.jobs} jobs and {scope.runs} runs looked at: {found}.")
 
 
 def report_as_object(report: VerifyReport) -> dict[str, object]:

@@ -18,7 +18,7 @@ COMMON = ("data_dir", "output")
 BEGIN, END = "<!-- begin: from the commands -->\n", "<!-- end: from the commands -->"
 
 
-def list_commands() -> Iterator[tuple[str, Any]]:
+def commands() -> Iterator[tuple[str, Any]]:
     """Every command with its full name, without groups. Typer's types have no public name."""
     yield from list_commands_below("evenbeat", get_command(app))
 
@@ -32,8 +32,8 @@ def list_commands_below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from list_commands_below(f"{name} {each}", command.get_command(context, each))
 
 
-def build_page() -> str:
-    return "\n".join(format_section(name, command) for name, command in list_commands())
+def page() -> str:
+    return "\n".join(format_section(name, command) for name, command in commands())
 
 
 def format_section(name: str, command: Any) -> str:
@@ -89,4 +89,4 @@ def choices_of(parameter: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    typer.echo(build_page())
+    typer.echo(page())
