@@ -84,7 +84,7 @@ async def count_runs_by_id(session: Session, ids: Sequence[int]) -> timedelta | 
 
 
 async def find_end_of_gap(session: Session, chore: Chore) -> int:
-    """The id before the next run in the history. A sequence that was set ahead leaves a wide gap."""
+    """The id before the next run in the history; the gap may be wide."""
     following = await session.fetch_value(SQL["next_closed_id"], after=chore.cursor)
     return chore.goal if following is None else min(following - 1, chore.goal)
 
