@@ -1,4 +1,4 @@
-"""A desk whose jobs are placed, and what must be true of the map at any moment."""
+"""Jobs that are placed when they are added, and what must be true of the map at any moment."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -26,8 +26,8 @@ def timed(schedule: str = "every 1h", **more: Any) -> Definition:
 
 
 @dataclass(frozen=True)
-class Yard(Desk):
-    """`placement` is what the jobs of this desk are placed by."""
+class PlacedJobs(Desk):
+    """A database whose jobs are placed by `placement`."""
 
     balancing: str = "on"
     placement: Placer = field(init=False)
@@ -43,7 +43,7 @@ class Yard(Desk):
         return await self.jobs.add(timed(schedule, **more))
 
     async def change(self, job: Job, **more: Any) -> Job:
-        """Another timetable, and all else as it is."""
+        """Edit the timetable of a job, and nothing else."""
         written = (await self.look(job)).definition
         return await self.jobs.edit(job.uid, replace(written, timetable=timed(**more).timetable))
 
@@ -51,11 +51,11 @@ class Yard(Desk):
         return await clock.now(self.database)
 
     async def count(self) -> int:
-        """How many jobs the map has; checked against what the jobs themselves say."""
+        """How many jobs the map counts; checked against the jobs themselves."""
         return (await self.true_ring()).job_count
 
     async def true_ring(self) -> LoadRing:
-        """The ring as this process keeps it, which is that of a new process and of the jobs."""
+        """The ring of this process; it must equal that of a new process, and that from the jobs."""
         kept = await self.placement.ring()
         for other in (Placer(self.database), Placer(self.database, OFF)):
             assert_same(kept, await other.ring())
@@ -74,9 +74,9 @@ def assert_same(one: LoadRing, other: LoadRing) -> None:
     assert +one.rhythms == +other.rhythms
 
 
-async def open_yard(database: Any, balancing: str = "on") -> Yard:
+async def open_placed_jobs(database: Any, balancing: str = "on") -> PlacedJobs:
     shop = await open_shop(database)
-    return Yard(shop.database, shop.lanes, shop.node_id, balancing=balancing)
+    return PlacedJobs(shop.database, shop.lanes, shop.node_id, balancing=balancing)
 
 
 def phase_of(job: Job) -> timedelta | None:

@@ -154,12 +154,12 @@ def test_a_lock_file_of_the_socket_with_a_pid_of_somebody_else_is_no_obstacle(op
 
 
 def test_a_pid_file_that_says_nothing_is_kept_while_a_server_is_at_work(home, monkeypatch):
-    monkeypatch.setattr(launch, "LEFTOVERS_GONE_WITHIN", 0.1)
+    monkeypatch.setattr(launch, "OLD_BACKENDS_TIMEOUT", 0.1)
     pid_file = home / "data" / "postmaster.pid"
     with server_at(home):
         text = pid_file.read_text()
         pid_file.write_text("")
-        with pytest.raises(PostgresFailed, match="says nothing, but a PostgreSQL is at work"):
+        with pytest.raises(PostgresFailed, match="cannot be read, but a PostgreSQL is at work"):
             server_at(home).acquire()
         pid_file.write_text(text)
 
@@ -187,7 +187,7 @@ def test_a_server_that_recovers_for_long_is_left_to_it_and_found_later(home, mon
         home, settings={"restore_command": f"while ! [ -e {gate} ]; do :; done; false"}
     )
     with monkeypatch.context() as patched:
-        patched.setattr(launch, "READY_WITHIN", 0.5)
+        patched.setattr(launch, "READY_TIMEOUT", 0.5)
         with pytest.raises(PostgresFailed, match=r"still recovering .*postgres\.log"):
             slow.acquire()
         recovering = slow.pid

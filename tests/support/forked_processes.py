@@ -127,7 +127,7 @@ def load() -> None:
     from evenbeat.cli import commands
     from evenbeat.core.time.schedules.base.zones import known_zones
 
-    for name, verb in commands.VERBS.items():
+    for name, verb in commands.COMMANDS.items():
         verb.load(name)
     # Half of what is left of a start.
     known_zones()

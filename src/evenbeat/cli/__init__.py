@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; Ctrl-C ends it without a word, be it still loading."""
+    """Run the command. Ctrl-C ends it without a message, even while modules are loading."""
     try:
         from evenbeat.cli import commands
 

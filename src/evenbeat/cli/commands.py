@@ -1,4 +1,4 @@
-"""The command `evenbeat`: its verbs, and how errors end it."""
+"""The command `evenbeat`: its subcommands, and how it ends on errors."""
 
 import sys
 from importlib.metadata import version
@@ -13,7 +13,7 @@ from evenbeat.cli.shell.options import DataDir
 from evenbeat.config import Settings, load
 from evenbeat.core.errors import EvenbeatError
 
-VERBS = {
+COMMANDS = {
     "status": LazyCommand("ops.status", "status"),
     "jobs": LazyCommand("jobs.jobs"),
     "runs": LazyCommand("runs.runs"),
@@ -36,7 +36,7 @@ VERBS = {
 }
 
 app = typer.Typer(
-    cls=make_lazy_group(VERBS),
+    cls=make_lazy_group(COMMANDS),
     help="Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on beat.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,7 +44,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Errors of ours end in one line and exit code 1; wrong usage in Typer's own, and 2."""
+    """Evenbeat's errors print one line, exit code 1. Typer prints wrong usage, exit code 2."""
     try:
         app()
     except EvenbeatError as error:
@@ -56,9 +56,7 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def evenbeat(
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.")
-    ] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if show_version:
         typer.echo(f"evenbeat {version('evenbeat')}")
@@ -66,10 +64,10 @@ def evenbeat(
 
 
 Host = Annotated[
-    str | None, typer.Option(help="Address to listen on; 127.0.0.1 is this machine alone.")
+    str | None, typer.Option(help="Address to listen on; 127.0.0.1 is for this machine only.")
 ]
-Port = Annotated[int | None, typer.Option(help="Port to listen on; 0: any free one.")]
-Concurrency = Annotated[int | None, typer.Option(help="Runs at once on this node.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes any free port.")]
+Concurrency = Annotated[int | None, typer.Option(help="How many runs this node executes at once.")]
 
 
 @app.command()
@@ -88,7 +86,7 @@ def up(
 
 @app.command()
 def server(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
-    """Run the API alone; jobs are run by `evenbeat worker`.
+    """Run only the API; `evenbeat worker` runs the jobs.
 
     Example: evenbeat server --host 0.0.0.0
     """
@@ -97,7 +95,7 @@ def server(host: Host = None, port: Port = None, data_dir: DataDir = None) -> No
 
 @app.command()
 def worker(data_dir: DataDir = None, concurrency: Concurrency = None) -> None:
-    """Run a node alone: it runs jobs, and waits for the schema if there is none yet.
+    """Run only a node: it runs jobs, and waits until the schema has been migrated.
 
     Example: evenbeat worker --concurrency 20
     """
@@ -105,7 +103,7 @@ def worker(data_dir: DataDir = None, concurrency: Concurrency = None) -> None:
 
 
 def run(settings: Settings, *parts: str) -> None:
-    # Loaded here: the faces take half a second, and the other commands need none of them.
+    # Imported here: the API takes half a second to load, and other commands do not need it.
     from evenbeat.cli.ops import service
 
     service.run(settings, parts)
@@ -117,4 +115,4 @@ def config(output: printing.Output = printing.Format.TABLE) -> None:
 
     Example: evenbeat config
     """
-    printing.settings(load(), output)
+    printing.print_settings(load(), output)

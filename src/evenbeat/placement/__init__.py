@@ -1,1 +1,1 @@
-"""The balancer's map over the store: one lock, deltas, and the ring that every process keeps."""
+"""Placement decides at which phase a job beats, so that the load of the coming week is even."""

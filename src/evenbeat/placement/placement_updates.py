@@ -1,4 +1,4 @@
-"""What becomes of jobs that the map has wrong: who leaves, who stays, and who is put where."""
+"""Decides what the map will count of each job that waits, and which phase the job gets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,100 +13,98 @@ from evenbeat.core.balance.ring import LoadRing
 from evenbeat.core.errors import Conflict, InvalidInput
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.timetable import Timetable
-from evenbeat.store.balance.load_map import JobToPlace, PlacementUpdate
+from evenbeat.store.balance.load_map import BalancedJob, MapUpdate
 
 SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """Where a job was put: how it beats from now on, and when first."""
+    """A job that got a phase: how it beats from now on, and when first."""
 
     uid: UUID
     timetable: Timetable
     next_beat_at: datetime
     at: datetime
     is_new: bool
-    # How many runs start in the slot of its next beat.
+    # The number of runs that start in the slot of its next beat.
     load: int
 
 
 def decide_updates(
-    ring: LoadRing, jobs: Sequence[JobToPlace], now: datetime, *, may_place: bool
-) -> list[PlacementUpdate]:
-    """Decide for each, and leave the ring as it is once all of it is written.
+    ring: LoadRing, jobs: Sequence[BalancedJob], now: datetime, *, may_place: bool
+) -> list[MapUpdate]:
+    """Decide for each job, and change the ring to what it is once all of it is written.
 
-    All that is counted of them is taken out first, so that nobody gives way to itself. Who stays is
-    back before anybody chooses, or its place would seem to be empty.
+    All that is counted of these jobs leaves the ring first, so that no job avoids its own load.
+    Jobs that keep their phase come back before others choose, else their slots would look free.
     """
     for job in jobs:
         if job.counted is not None:
             ring.remove(job.counted.load(ring.start_s))
     free = [job for job in jobs if may_place and may_place_anywhere(job, now)]
     choosing = {job.job_id for job in free}
-    decided = {job.job_id: keep_place(ring, job) for job in jobs if job.job_id not in choosing}
+    decided = {job.job_id: keep_phase(ring, job) for job in jobs if job.job_id not in choosing}
     decided |= {each.job.job_id: each for each in choose_phases(ring, free, now)}
-    return [decided.get(job.job_id) or keep_place(ring, job) for job in jobs]
+    return [decided.get(job.job_id) or keep_phase(ring, job) for job in jobs]
 
 
-def may_place_anywhere(job: JobToPlace, now: datetime) -> bool:
-    """Whether it may be put anywhere: it has not beaten yet, and no beat of it is owed."""
+def may_place_anywhere(job: BalancedJob, now: datetime) -> bool:
+    """Whether the job may get any phase: it has not beaten yet, and no beat of it is overdue."""
     if not job.should_count or not job.is_fresh or job.timetable is None:
         return False
     is_owed = job.next_beat_at is None or job.next_beat_at <= now
     return job.timetable.is_free and not is_owed
 
 
-def keep_place(ring: LoadRing, job: JobToPlace) -> PlacementUpdate:
-    """Count it where it beats, if it does."""
+def keep_phase(ring: LoadRing, job: BalancedJob) -> MapUpdate:
+    """Count the job at the phase it has, if the map should count it."""
     if not job.should_count or job.timetable is None:
-        return PlacementUpdate(job, None)
+        return MapUpdate(job, None)
     footprint = Footprint.of(job.timetable, job.cost)
     ring.add(footprint.load(ring.start_s))
-    return PlacementUpdate(job, footprint)
+    return MapUpdate(job, footprint)
 
 
-def undo_update(ring: LoadRing, placing: PlacementUpdate) -> None:
-    """Leave the ring as it was before this one."""
-    if placing.footprint is not None:
-        ring.remove(placing.footprint.load(ring.start_s))
-    if placing.job.counted is not None:
-        ring.add(placing.job.counted.load(ring.start_s))
+def undo_update(ring: LoadRing, update: MapUpdate) -> None:
+    """Change the ring back to what it was before this update."""
+    if update.footprint is not None:
+        ring.remove(update.footprint.load(ring.start_s))
+    if update.job.counted is not None:
+        ring.add(update.job.counted.load(ring.start_s))
 
 
-def choose_phases(
-    ring: LoadRing, jobs: Sequence[JobToPlace], now: datetime
-) -> list[PlacementUpdate]:
+def choose_phases(ring: LoadRing, jobs: Sequence[BalancedJob], now: datetime) -> list[MapUpdate]:
     if not jobs:
         return []
     loads = [unplaced_load(job, ring.start_s) for job in jobs]
-    # What looks at many at once costs several times as much for one alone.
+    # Placing many at once costs several times as much for a single job.
     placements = (
         [place_job(ring, loads[0], now)] if len(loads) == 1 else place_jobs(ring, loads, now)
     )
-    placings: list[PlacementUpdate] = []
+    updates: list[MapUpdate] = []
     for job, load, placement in zip(jobs, loads, placements, strict=True):
-        placing = update_for_phase(job, placement.phase_s, now)
-        if placing is None:
+        update = update_for_phase(job, placement.phase_s, now)
+        if update is None:
             ring.remove(replace(load, phase_s=placement.phase_s))
         else:
-            placings.append(placing)
-    return placings
+            updates.append(update)
+    return updates
 
 
-def unplaced_load(job: JobToPlace, start_s: int) -> JobLoad:
-    assert job.timetable is not None  # noqa: S101 - only those that can be read are free
+def unplaced_load(job: BalancedJob, start_s: int) -> JobLoad:
+    assert job.timetable is not None  # noqa: S101 - jobs without a timetable were left out
     load = Footprint.of(job.timetable, job.cost).load(start_s, job.job_id)
     return replace(load, phase_s=None)
 
 
-def update_for_phase(job: JobToPlace, phase_s: int, now: datetime) -> PlacementUpdate | None:
-    """The job at this phase; None: by its bounds or its window it would not beat there at all."""
+def update_for_phase(job: BalancedJob, phase_s: int, now: datetime) -> MapUpdate | None:
+    """The job at this phase; None: its bounds or its window would allow no beat there."""
     was, cursor = job.timetable, job.next_beat_at
     if was is None or cursor is None:
         return None
     phase, is_interval = timedelta(seconds=phase_s), isinstance(was.schedule, Every)
-    # Of named instants only those to come are put off: one that ran today is not run again today.
+    # Of named instants only future ones move: an instant that ran today must not run again today.
     try:
         timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
     except InvalidInput:
@@ -114,29 +112,29 @@ def update_for_phase(job: JobToPlace, phase_s: int, now: datetime) -> PlacementU
     first_at = timetable.next_after(now, job.runs_so_far)
     if first_at is None:
         return None
-    return PlacementUpdate(job, Footprint.of(timetable, job.cost), timetable, first_at)
+    return MapUpdate(job, Footprint.of(timetable, job.cost), timetable, first_at)
 
 
 def updates_for_moves(
-    jobs: Sequence[JobToPlace],
+    jobs: Sequence[BalancedJob],
     moves: Sequence[Move],
     now: datetime,
     *,
     expected: Mapping[int, Footprint] | None = None,
-) -> list[PlacementUpdate]:
-    """These moves of a plan; `expected` are footprints by job, as the plan knew them."""
-    found = {job.job_id: job for job in jobs}
-    placings: list[PlacementUpdate] = []
+) -> list[MapUpdate]:
+    """These moves of a plan; `expected` are the footprints that the plan was made with, by job."""
+    by_id = {job.job_id: job for job in jobs}
+    updates: list[MapUpdate] = []
     for move in moves:
-        job = found.get(move.job)
+        job = by_id.get(move.job)
         if job is None or (expected is not None and not is_unchanged(job, expected.get(move.job))):
             raise Conflict(f"job {move.job} has changed since the plan was made; make another")
-        placings.append(update_for_move(job, move, now))
-    return placings
+        updates.append(update_for_move(job, move, now))
+    return updates
 
 
-def is_unchanged(job: JobToPlace, expected: Footprint | None) -> bool:
-    """Whether the map still holds this of the job; what it costs may have been learned since."""
+def is_unchanged(job: BalancedJob, expected: Footprint | None) -> bool:
+    """Whether the map still counts the job as expected; its cost may have changed."""
     counted = job.counted
     return (
         counted is not None
@@ -146,7 +144,7 @@ def is_unchanged(job: JobToPlace, expected: Footprint | None) -> bool:
     )
 
 
-def update_for_move(job: JobToPlace, move: Move, now: datetime) -> PlacementUpdate:
+def update_for_move(job: BalancedJob, move: Move, now: datetime) -> MapUpdate:
     """A move of a plan; Conflict if it does not fit the job any more."""
     was = job.timetable
     fits = (
@@ -163,19 +161,20 @@ def update_for_move(job: JobToPlace, move: Move, now: datetime) -> PlacementUpda
     timetable = apply_move(was, move, now)
     if timetable is None or not moves_one_beat(was, timetable, move, now):
         raise Conflict(f"job {job.uid} would gain or lose a beat by this; make another plan")
-    return PlacementUpdate(
+    return MapUpdate(
         job, Footprint.of(timetable, job.cost), timetable, cursor_after(job, timetable, move, now)
     )
 
 
 def apply_move(was: Timetable, move: Move, now: datetime) -> Timetable | None:
-    """A move that leads back to where the job has not left yet is no move: it calls one off.
+    """The timetable after a move; None: another move of the job is to come, from another beat, and
+    a timetable holds one move at a time.
 
-    One that is still to come keeps its beats until then, and leads elsewhere. None: another of its
-    beats is to move, and a place cannot tell of two moves.
+    A move back to the phase that the job has not left yet cancels the move that was to come. A move
+    from the beat at which another move was to come replaces that one; beats before it stay.
 
-    Plans know whole seconds, while a job that was never placed beats at any fraction of one: it
-    gets back what it had.
+    Plans know whole seconds, but a job that was never placed beats at any fraction of one: moved
+    back, it gets exactly the phase that it had.
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
     if place is None or place.before is None or place.until is None:
@@ -189,9 +188,9 @@ def apply_move(was: Timetable, move: Move, now: datetime) -> Timetable | None:
 
 
 def moves_one_beat(was: Timetable, timetable: Timetable, move: Move, now: datetime) -> bool:
-    """Whether the next beat is the one before or, if that is the one that moves, where it goes."""
+    """Whether exactly the beat of the move moves, and every beat before it stays."""
     if was.window is not None:
-        # The plan has looked for a beat that the window allows.
+        # The plan has chosen a beat that the window allows.
         return True
     before, after = was.next_after(now), timetable.next_after(now)
     if before is not None and before < move.old_next_at:
@@ -200,13 +199,13 @@ def moves_one_beat(was: Timetable, timetable: Timetable, move: Move, now: dateti
 
 
 def cursor_after(
-    job: JobToPlace, timetable: Timetable, move: Move, now: datetime
+    job: BalancedJob, timetable: Timetable, move: Move, now: datetime
 ) -> datetime | None:
-    """The next beat of a job that moves; None: the one it waits for stays."""
-    cursor, in_hand = job.next_beat_at, job.beat_at if job.is_beating else None
-    if in_hand is not None and (cursor is None or cursor <= in_hand):
-        # Its run will find the plan changed, and leave the cursor to us.
-        following = timetable.next_after(in_hand, job.runs_so_far + 1)
+    """The next beat of a job that moves; None: the next beat stays as it is."""
+    cursor, running = job.next_beat_at, job.beat_at if job.is_beating else None
+    if running is not None and (cursor is None or cursor <= running):
+        # The run in progress will see that the plan has changed, and will not write the next beat.
+        following = timetable.next_after(running, job.runs_so_far + 1)
         if following is None:
             raise Conflict(f"job {job.uid} is at its last run; make another plan")
         return following

@@ -1,4 +1,4 @@
-"""The ring as a process keeps it: read once, and then brought up to date by what has changed."""
+"""The ring that a process keeps: read once, then brought up to date by the changes of the map."""
 
 import asyncio
 from datetime import datetime
@@ -10,32 +10,33 @@ from evenbeat.core.balance.ring import IntervalArrays, LoadRing
 from evenbeat.core.balance.score import measure_score
 from evenbeat.observe import log
 from evenbeat.store.balance import load_map
-from evenbeat.store.balance.load_map import IntervalCounts, LoadChanges, LoadMap
+from evenbeat.store.balance.load_map import IntervalCounts, LoadMap
+from evenbeat.store.balance.unplaced_jobs import LoadChanges
 from evenbeat.store.database.pool import Session
 
 
 class RingCache:
-    """Equal to the rows of the map up to the change it has seen; one user at a time."""
+    """Equal to the rows of the map up to the change `seen`. One task uses it at a time."""
 
     def __init__(self) -> None:
         self._ring: LoadRing | None = None
         self.seen = 0
 
     def drop(self) -> None:
-        """Trust it no more: what was put on it may not have been written."""
+        """Have the map read again: changes of the ring may not have been written."""
         self._ring = None
 
     def mark_seen(self, seq: int | None) -> None:
         self.seen = max(self.seen, seq or 0)
 
     async def load(self, session: Session, now: datetime) -> None:
-        """Have a ring for this slot; to be called before the lock is taken, since it takes long."""
+        """Read a ring for the present slot. Call it before taking the lock: it takes long."""
         if self._ring is not None and self._ring.start_s == ring_start(now):
             return
-        counted = await load_map.read_load_map(session)
-        # Half a second for a million jobs, in which others have their turn.
-        self._ring = await asyncio.to_thread(build_ring, counted, now)
-        self.seen = counted.seq
+        stored = await load_map.read_load_map(session)
+        # Half a second for a million jobs: in a thread, it does not block the event loop.
+        self._ring = await asyncio.to_thread(build_ring, stored, now)
+        self.seen = stored.seq
         log.get_logger().info(
             log.MAP_REBUILT,
             job_count=self._ring.job_count,
@@ -49,7 +50,7 @@ class RingCache:
         return self._ring
 
     def apply_changes(self, changes: LoadChanges, now: datetime) -> LoadRing | None:
-        """The ring with all that has changed since; None: it has to be read anew."""
+        """The ring with these changes; None: the map must be read again."""
         ring = self._ring
         if ring is None or ring.start_s != ring_start(now) or changes is None:
             return None
@@ -67,16 +68,16 @@ def ring_start(now: datetime) -> int:
     return seconds_of(now) // SLOT_S * SLOT_S
 
 
-def build_ring(counted: LoadMap, now: datetime) -> LoadRing:
+def build_ring(stored: LoadMap, now: datetime) -> LoadRing:
     ring = LoadRing(now)
-    ring.add_intervals(to_interval_arrays(counted.plain))
-    for footprint, count in counted.other_footprints:
+    ring.add_intervals(to_interval_arrays(stored.intervals))
+    for footprint, count in stored.other_footprints:
         load = footprint.load(ring.start_s)
         for _ in range(count):
             ring.add(load)
     return ring
 
 
-def to_interval_arrays(plain: IntervalCounts) -> IntervalArrays:
-    columns = (plain.interval_s, plain.phase_s, plain.cost_s, plain.count)
+def to_interval_arrays(counts: IntervalCounts) -> IntervalArrays:
+    columns = (counts.interval_s, counts.phase_s, counts.cost_s, counts.count)
     return IntervalArrays(*(np.array(column, np.int64) for column in columns))

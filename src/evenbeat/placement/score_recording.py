@@ -1,4 +1,4 @@
-"""Keeping the score: how even the load is, written down for all to read."""
+"""Records how even the load is, for every process to read."""
 
 import asyncio
 
@@ -11,11 +11,11 @@ from evenbeat.store.database.pool import Session
 from evenbeat.store.ops import figures
 
 
-async def record_score(session: Session, placement: Placer) -> None:
-    """Look at the load as it is at this moment, and write down what everybody wants to know."""
-    ring = await placement.ring()
-    found = await asyncio.to_thread(measure_distribution, ring)
+async def record_score(session: Session, placer: Placer) -> None:
+    """Measure the load at this moment, and store the figures and the score."""
+    ring = await placer.ring()
+    distribution = await asyncio.to_thread(measure_distribution, ring)
     rebalances = await rebalance_plans.count_rebalances(session)
-    taken = BalanceFigures.of(await clock.now(session), found, rebalances)
-    await figures.save_balance(session, taken)
-    await scores.insert_score(session, found.score, found.total_jobs)
+    balance = BalanceFigures.of(await clock.now(session), distribution, rebalances)
+    await figures.save_balance(session, balance)
+    await scores.insert_score(session, distribution.score, distribution.total_jobs)

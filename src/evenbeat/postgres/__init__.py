@@ -1,4 +1,4 @@
-"""PostgreSQL run by Evenbeat itself, for those who have no server of their own."""
+"""The embedded server: a PostgreSQL that Evenbeat starts and stops itself."""
 
 from evenbeat.postgres.binaries import find_program
 from evenbeat.postgres.server import EmbeddedServer

@@ -1,4 +1,4 @@
-"""Who runs PostgreSQL: it refuses root, so root has to hand it to somebody else."""
+"""The user that runs PostgreSQL. It refuses root, so root must use another account."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from evenbeat.postgres import commands
 from evenbeat.postgres.commands import CommandError
 
 ROOT = 0
-# Stands for "anybody" while no service user exists yet.
-STRANGER = 65534
+# Stands for any other user while there is no service user.
+OTHER_UID = 65534
 SERVICE_USERS = ("evenbeat", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
 class OsAccount:
-    """One way to run PostgreSQL's programs; `uid` and `gid` own the files they make."""
+    """A user to run PostgreSQL's programs as; `uid` and `gid` own the files they make."""
 
     uid: int
     gid: int
@@ -55,7 +55,7 @@ class OsAccount:
         return True
 
     def can_enter(self, directory: Path) -> bool:
-        # Trying it out, where reading modes would miss ACLs and security modules.
+        # Tried out: file modes alone say nothing of ACLs and security modules.
         return self.can_run("/bin/sh", "-c", 'cd -- "$0"', directory)
 
     def own(self, path: Path) -> None:
@@ -67,19 +67,20 @@ class OsAccount:
 
 
 def account_for_data(data: Path) -> OsAccount:
-    """The account that made this data directory is the one that can go on with it."""
+    """The owner of this data directory: only that account can use it."""
     owner = data.stat()
     if os.geteuid() != ROOT:
         if owner.st_uid != os.geteuid():
+            name = _user_name(owner.st_uid)
             raise PostgresFailed(
-                f"the data directory {data} belongs to {_name(owner.st_uid)}, and this process is "
-                f"{_name(os.geteuid())}: run as {_name(owner.st_uid)}, or set EVENBEAT_DATA_DIR to "
+                f"the data directory {data} belongs to {name}, and this process is "
+                f"{_user_name(os.geteuid())}: run as {name}, or set EVENBEAT_DATA_DIR to "
                 "a directory of your own"
             )
-        return _plain()
+        return _current_account()
     if owner.st_uid != ROOT:
-        return OsAccount(owner.st_uid, owner.st_gid, _name(owner.st_uid), switches=True)
-    account = _namespace()
+        return OsAccount(owner.st_uid, owner.st_gid, _user_name(owner.st_uid), switches=True)
+    account = _namespace_account()
     if account is None or not account.can_enter(data):
         raise PostgresFailed(
             f"the data directory {data} belongs to root, PostgreSQL refuses to run as root, and "
@@ -90,28 +91,28 @@ def account_for_data(data: Path) -> OsAccount:
 
 
 def account_for_new_data(directory: Path) -> OsAccount:
-    """Who shall own a data directory that is to be made below `directory`."""
+    """The account that will own a new data directory below `directory`."""
     if os.geteuid() != ROOT:
-        _demand_passwd_entry()
-        return _plain()
+        _require_passwd_entry()
+        return _current_account()
     service = _service_user(directory)
     if service is not None and service.can_enter(directory):
         return service
-    namespace = _namespace()
+    namespace = _namespace_account()
     if namespace is not None and namespace.can_enter(directory):
         return namespace
-    user = service or OsAccount(STRANGER, STRANGER, "any other user", switches=True)
+    user = service or OsAccount(OTHER_UID, OTHER_UID, "any other user", switches=True)
     raise PostgresFailed(
         f"PostgreSQL refuses to run as root, and {_closed_part(directory, user)} cannot be entered "
         f"by {user.name}: set EVENBEAT_DATA_DIR to a directory elsewhere, such as /var/lib/evenbeat"
     )
 
 
-def _plain() -> OsAccount:
-    return OsAccount(os.geteuid(), os.getegid(), _name(os.geteuid()))
+def _current_account() -> OsAccount:
+    return OsAccount(os.geteuid(), os.getegid(), _user_name(os.geteuid()))
 
 
-def _demand_passwd_entry() -> None:
+def _require_passwd_entry() -> None:
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError as error:
@@ -125,32 +126,32 @@ def _demand_passwd_entry() -> None:
 def _service_user(directory: Path) -> OsAccount | None:
     for name in SERVICE_USERS:
         with contextlib.suppress(KeyError):
-            return _switching_to(pwd.getpwnam(name))
-    # A user nobody could use in this directory is not worth making.
-    if not OsAccount(STRANGER, STRANGER, "", switches=True).can_enter(directory):
+            return _account_of(pwd.getpwnam(name))
+    # No user is made that could not enter this directory anyway.
+    if not OsAccount(OTHER_UID, OTHER_UID, "", switches=True).can_enter(directory):
         return None
-    return _made_user(SERVICE_USERS[0])
+    return _make_user(SERVICE_USERS[0])
 
 
-def _made_user(name: str) -> OsAccount | None:
-    # It fails where another starter was quicker: whether the user exists now is what counts.
+def _make_user(name: str) -> OsAccount | None:
+    # It fails if another process has just made the user: what counts is that the user exists.
     with contextlib.suppress(CommandError):
         commands.run(
             ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name]
         )
     with contextlib.suppress(KeyError):
-        return _switching_to(pwd.getpwnam(name))
+        return _account_of(pwd.getpwnam(name))
     return None
 
 
-def _switching_to(entry: pwd.struct_passwd) -> OsAccount:
+def _account_of(entry: pwd.struct_passwd) -> OsAccount:
     return OsAccount(entry.pw_uid, entry.pw_gid, entry.pw_name, switches=True)
 
 
-def _namespace() -> OsAccount | None:
-    """Root under another name: files stay root's, PostgreSQL sees an ordinary user.
+def _namespace_account() -> OsAccount | None:
+    """Root in a user namespace: files belong to root, PostgreSQL sees an ordinary user.
 
-    Docker's default seccomp profile forbids it, which is why it is only the second choice.
+    The second choice only: Docker's default seccomp profile forbids it.
     """
     unshare = shutil.which("unshare", path=commands.ENVIRONMENT["PATH"])
     if unshare is None:
@@ -162,20 +163,20 @@ def _namespace() -> OsAccount | None:
 
 
 def _some_ordinary_uid() -> int:
-    # initdb looks its user up in /etc/passwd, so it has to be one that is there.
+    # initdb needs a user that is in /etc/passwd.
     for uid in (1000, *(entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != ROOT)):
         with contextlib.suppress(KeyError):
             return pwd.getpwuid(uid).pw_uid
-    return STRANGER
+    return OTHER_UID
 
 
 def _closed_part(directory: Path, account: OsAccount) -> Path:
-    """The topmost directory on the way that the account cannot enter."""
-    way = [*reversed(directory.parents), directory]
-    return next((part for part in way if not account.can_enter(part)), directory)
+    """The topmost parent that the account cannot enter."""
+    parts = [*reversed(directory.parents), directory]
+    return next((part for part in parts if not account.can_enter(part)), directory)
 
 
-def _name(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

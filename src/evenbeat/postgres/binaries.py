@@ -1,7 +1,7 @@
-"""Where PostgreSQL's programs are: the embedded wheel's, or those installed on the machine.
+"""Finds PostgreSQL's programs: those of the embedded wheel, or those installed on the machine.
 
-The wheel is used as a box of programs only and is never imported: its own launcher opens parent
-directories to everybody and has killed unrelated processes.
+The wheel is never imported, only its programs are used: its own launcher opens parent directories
+to all users and has killed unrelated processes.
 """
 
 import importlib.util
@@ -51,21 +51,21 @@ class Binaries:
 
 
 def choose_binaries(bin_dir: Path | None, data: Path) -> Binaries:
-    """The first set that suits: of the data directory's major, or any supported one."""
+    """The first usable set: of the data directory's major version, or any supported one."""
     found = tuple(_probe_all([bin_dir] if bin_dir else candidates()))
-    made_by = _major_of(data)
+    major = _major_of(data)
     for binaries in found:
-        if binaries.major >= OLDEST_MAJOR and made_by in (None, binaries.major):
+        if binaries.major >= OLDEST_MAJOR and major in (None, binaries.major):
             return binaries
-    raise PostgresFailed(_why_none(bin_dir, data, made_by, found))
+    raise PostgresFailed(_explain_none(bin_dir, data, major, found))
 
 
 def candidates(root: Path = Path("/")) -> Iterator[Path]:
     """Every directory that may hold PostgreSQL's programs, the preferred first."""
     wheel = importlib.util.find_spec(WHEEL)
     if wheel is not None:
-        for place in wheel.submodule_search_locations or ():
-            yield Path(place) / "pginstall" / "bin"
+        for location in wheel.submodule_search_locations or ():
+            yield Path(location) / "pginstall" / "bin"
     for pattern in _INSTALLED:
         yield from sorted(root.glob(pattern), key=_number_in, reverse=True)
     on_path = shutil.which("postgres")
@@ -85,7 +85,7 @@ def find_program(name: str, bin_dir: Path | None) -> Path:
 
 
 def usable_by(account: OsAccount, binaries: Binaries, home: Path) -> Binaries:
-    """The same programs where the account can execute them: copied into `home` if need be."""
+    """Programs that the account can execute: the same ones, or a copy of them in `home`."""
     if account.can_run(binaries.postgres, "--version"):
         return binaries
     if binaries.directory.parent.name != "pginstall":
@@ -93,32 +93,32 @@ def usable_by(account: OsAccount, binaries: Binaries, home: Path) -> Binaries:
             f"PostgreSQL in {binaries.directory} cannot be executed by {account.name}: open the "
             "directory to that user, or set EVENBEAT_PG_BIN to another one"
         )
-    place = home / f"pg-{binaries.major}"
-    copy = Binaries(place / WHEEL / "pginstall" / "bin", binaries.version, binaries.major)
-    if place.exists() and not (place / WHEEL).exists():
+    target = home / f"pg-{binaries.major}"
+    copy = Binaries(target / WHEEL / "pginstall" / "bin", binaries.version, binaries.major)
+    if target.exists() and not (target / WHEEL).exists():
         raise PostgresFailed(
-            f"{place} is in the way of a copy of PostgreSQL that {account.name} can execute: move "
+            f"{target} is in the way of a copy of PostgreSQL that {account.name} can execute: move "
             "it away, or set EVENBEAT_DATA_DIR to another directory"
         )
     if probe(copy.directory) != copy:
-        _copy_wheel(binaries.directory.parent, place)
+        _copy_wheel(binaries.directory.parent, target)
     return copy
 
 
 def probe(directory: Path) -> Binaries | None:
-    """What is in a directory, or None where no working PostgreSQL is."""
+    """The programs in a directory; None: they do not work, or are not there."""
     if not (directory / "initdb").exists():
         return None
     try:
-        said = commands.run([str(directory / "postgres"), "--version"])
+        output = commands.run([str(directory / "postgres"), "--version"])
     except CommandError:
         return None
-    version = _VERSION.search(said)
+    version = _VERSION.search(output)
     return Binaries(directory, version[1], int(version[2])) if version else None
 
 
 def _probe_all(directories: Iterable[Path]) -> Iterator[Binaries]:
-    # The one on the PATH is often one of those found before.
+    # The one on the PATH is often among those that were found before.
     for directory in dict.fromkeys(directories):
         binaries = probe(directory)
         if binaries is not None:
@@ -137,14 +137,14 @@ def _major_of(data: Path) -> int | None:
         ) from error
 
 
-def _why_none(
-    bin_dir: Path | None, data: Path, made_by: int | None, found: tuple[Binaries, ...]
+def _explain_none(
+    bin_dir: Path | None, data: Path, major: int | None, found: tuple[Binaries, ...]
 ) -> str:
     listed = ", ".join(map(str, found)) or "none"
-    if made_by is not None:
+    if major is not None:
         return (
-            f"the data directory {data} was made by PostgreSQL {made_by}; found: {listed}. Install "
-            f"PostgreSQL {made_by} and set EVENBEAT_PG_BIN to its bin directory (to move on, dump "
+            f"the data directory {data} was made by PostgreSQL {major}; found: {listed}. Install "
+            f"PostgreSQL {major} and set EVENBEAT_PG_BIN to its bin directory (to move on, dump "
             "with it and restore into a new data directory), or set EVENBEAT_DATABASE_URL"
         )
     if found:
@@ -163,24 +163,24 @@ def _why_none(
     )
 
 
-def _copy_wheel(pginstall: Path, place: Path) -> None:
-    """Copy the wheel's programs, appearing under their name only when complete."""
+def _copy_wheel(pginstall: Path, target: Path) -> None:
+    """Copy the wheel's programs; they get their final name only when the copy is complete."""
     libraries = pginstall.parent.parent / f"{WHEEL}.libs"
-    unfinished = Path(tempfile.mkdtemp(prefix=COPY_PREFIX, dir=place.parent))
+    unfinished = Path(tempfile.mkdtemp(prefix=COPY_PREFIX, dir=target.parent))
     try:
-        # 63 MB with, 52 MB without what only compiling against PostgreSQL needs.
-        needless = shutil.ignore_patterns("include", "*.a", "pgxs")
-        shutil.copytree(pginstall, unfinished / WHEEL / "pginstall", ignore=needless)
+        # 52 MB instead of 63: files for compiling against PostgreSQL are left out.
+        unneeded = shutil.ignore_patterns("include", "*.a", "pgxs")
+        shutil.copytree(pginstall, unfinished / WHEEL / "pginstall", ignore=unneeded)
         if libraries.exists():
             shutil.copytree(libraries, unfinished / libraries.name)
         _open_to_readers(unfinished)
-        if place.exists():
-            shutil.rmtree(place)
-        unfinished.rename(place)
+        if target.exists():
+            shutil.rmtree(target)
+        unfinished.rename(target)
     except shutil.Error as error:
         reason = error.args[0][0][2]
         raise PostgresFailed(
-            f"cannot copy PostgreSQL from {pginstall} to {place}: {reason}"
+            f"cannot copy PostgreSQL from {pginstall} to {target}: {reason}"
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

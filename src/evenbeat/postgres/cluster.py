@@ -1,4 +1,4 @@
-"""Making a data directory: complete and in its place, or not there at all."""
+"""Makes a data directory: it appears under its name only when it is complete."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ SUPERUSER = "evenbeat"
 
 
 def has_cluster(data: Path) -> bool:
-    """Whether a data directory is there; what is something else is refused."""
+    """Whether there is a data directory; PostgresFailed if something else is there."""
     if (data / "PG_VERSION").exists():
         return True
     if os.path.lexists(data) and not (data.is_dir() and not any(data.iterdir())):
@@ -30,25 +30,25 @@ def has_cluster(data: Path) -> bool:
 
 
 def make_cluster(home: Home, account: OsAccount, binaries: Binaries, *, durable: bool) -> None:
-    """Run initdb beside the final place and move the result there in one step."""
-    workshop = Path(tempfile.mkdtemp(prefix=INITDB_PREFIX, dir=home.path))
+    """Run initdb in a directory beside the final one, and rename the result."""
+    unfinished = Path(tempfile.mkdtemp(prefix=INITDB_PREFIX, dir=home.path))
     try:
         password = secrets.token_urlsafe(24)
-        # initdb wants a real file that its own user can read: /dev/stdin fails under root.
-        handed_over = workshop / "password"
-        write_private(handed_over, password)
-        account.own(handed_over)
-        account.own(workshop)
-        account.run(*_initdb(binaries, workshop / "data", handed_over, durable=durable))
+        # initdb needs a real file that its user can read: /dev/stdin fails under root.
+        password_file = unfinished / "password"
+        write_private(password_file, password)
+        account.own(password_file)
+        account.own(unfinished)
+        account.run(*_initdb(binaries, unfinished / "data", password_file, durable=durable))
         write_private(home.password, password)
-        (workshop / "data").rename(home.data)
+        (unfinished / "data").rename(home.data)
         _sync_directory(home.path)
     except CommandError as error:
         raise PostgresFailed(
             f"PostgreSQL could not make its data directory {home.data}: {reason_in(error.output)}"
         ) from error
     finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _initdb(binaries: Binaries, data: Path, password: Path, *, durable: bool) -> list[str | Path]:

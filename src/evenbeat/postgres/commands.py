@@ -1,22 +1,22 @@
-"""The one place that runs other programs: never as a shell line, never with our environment."""
+"""Runs other programs: without a shell, and without the environment of this process."""
 
 import os
 import subprocess
 from collections.abc import Sequence
 from typing import IO
 
-# Enough to find sh and useradd; LC_ALL=C keeps PostgreSQL's messages in English, so that they
-# can be recognised, and keeps macOS from starting a thread inside the postmaster.
+# PATH finds sh and useradd. LC_ALL=C keeps PostgreSQL's messages in English, so that they can be
+# recognised, and keeps macOS from starting a thread inside the postmaster.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LC_ALL": "C",
 }
 
-RUN_WITHIN = 120.0
+RUN_TIMEOUT = 120.0
 
 
 class CommandError(Exception):
-    """A program could not be executed, or ended with anything but 0; `output` is what it said."""
+    """A program could not be executed, or its exit code was not 0; `output` is what it wrote."""
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         self.output = output
@@ -24,7 +24,7 @@ class CommandError(Exception):
 
 
 def run(command: Sequence[str], *, uid: int | None = None, gid: int | None = None) -> str:
-    """Run to the end and return what it wrote; as another user where `uid` says so."""
+    """Run a program and return what it wrote; as another user if `uid` is given."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, arguments passed one by one
             command,
@@ -36,7 +36,7 @@ def run(command: Sequence[str], *, uid: int | None = None, gid: int | None = Non
             user=uid,
             group=gid,
             extra_groups=None if uid is None else [],
-            timeout=RUN_WITHIN,
+            timeout=RUN_TIMEOUT,
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -55,7 +55,7 @@ def spawn(
     uid: int | None = None,
     gid: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start and leave running, in a session of its own: Ctrl-C in our terminal is not for it."""
+    """Start a program in its own session, so that Ctrl-C in this terminal does not reach it."""
     return subprocess.Popen(  # noqa: S603 - fixed programs, arguments passed one by one
         command,
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The database inside the server, made when it is missing."""
+"""Makes, copies and drops databases of the embedded server."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ import asyncpg
 
 from evenbeat.core.errors import PostgresFailed
 
-CONNECT_WITHIN = 30
+CONNECT_TIMEOUT = 30
 
 
 class AsyncpgConnection(Protocol):
-    """What is used here of asyncpg's connection, which comes without types."""
+    """The methods of asyncpg's connection that are used here; asyncpg has no types."""
 
     async def execute(self, query: str) -> str: ...
     async def close(self) -> None: ...
@@ -27,33 +27,33 @@ _connect = cast(
 
 
 def ensure_database(name: str, url: str, maintenance_url: str) -> None:
-    """Log in, which also proves the password, and create the database if it is not there."""
-    # In a thread of its own: the caller's may have an event loop running.
+    """Log in, which also checks the password, and create the database if it is missing."""
+    # In another thread: the caller's may have a running event loop.
     with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(asyncio.run, _ensure_explained(name, url, maintenance_url)).result()
+        thread.submit(asyncio.run, _ensure_with_clear_errors(name, url, maintenance_url)).result()
 
 
 def create_database(name: str, maintenance_url: str) -> None:
-    """An empty one."""
-    _run_aside(maintenance_url, f'create database "{name}"')
+    """Create an empty database."""
+    _run_in_thread(maintenance_url, f'create database "{name}"')
 
 
 def copy_database(of: str, name: str, maintenance_url: str) -> None:
-    """A copy of a database that nobody uses at this moment."""
-    _run_aside(maintenance_url, f'create database "{name}" template "{of}"')
+    """Copy a database; nothing may be connected to it."""
+    _run_in_thread(maintenance_url, f'create database "{name}" template "{of}"')
 
 
 def drop_database(name: str, maintenance_url: str) -> None:
-    """Whoever is connected is cut off."""
-    _run_aside(maintenance_url, f'drop database if exists "{name}" with (force)')
+    """Drop a database; connections to it are closed."""
+    _run_in_thread(maintenance_url, f'drop database if exists "{name}" with (force)')
 
 
-def _run_aside(url: str, statement: str) -> None:
+def _run_in_thread(url: str, statement: str) -> None:
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(asyncio.run, _run(url, statement)).result()
 
 
-async def _ensure_explained(name: str, url: str, maintenance_url: str) -> None:
+async def _ensure_with_clear_errors(name: str, url: str, maintenance_url: str) -> None:
     try:
         await _ensure(name, url, maintenance_url)
     except asyncpg.InvalidPasswordError as error:
@@ -83,12 +83,12 @@ async def _run(url: str, statement: str) -> None:
 
 
 async def _connect_when_possible(url: str) -> AsyncpgConnection:
-    deadline = time.monotonic() + CONNECT_WITHIN
+    deadline = time.monotonic() + CONNECT_TIMEOUT
     while True:
         try:
-            return await _connect(url, ssl=False, timeout=CONNECT_WITHIN)
+            return await _connect(url, ssl=False, timeout=CONNECT_TIMEOUT)
         except asyncpg.CannotConnectNowError:
-            # A backend was killed: the server is restarting its parts, for a moment.
+            # After a backend was killed, the server restarts its processes for a moment.
             if time.monotonic() > deadline:
                 raise
             await asyncio.sleep(0.05)

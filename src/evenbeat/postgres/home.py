@@ -1,4 +1,4 @@
-"""The directory the embedded server lives in: what is where, and how it is made."""
+"""The directory of the embedded server: its files, and how it is made."""
 
 import contextlib
 import hashlib
@@ -16,15 +16,15 @@ from evenbeat.postgres.binaries import COPY_PREFIX
 
 INITDB_PREFIX = ".evenbeat-initdb-"
 
-# A socket's path has 108 bytes on Linux and 104 on macOS, its end included.
+# The path of a socket may have 108 bytes on Linux and 104 on macOS, with the final zero byte.
 _LONGEST_SOCKET_PATH = 100
 _LONGEST_SOCKET_NAME = "/.s.PGSQL.65535"
-_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a private directory is made and checked in it
+_SHORT_DIRECTORY = Path("/tmp")  # noqa: S108 - a private directory is made and checked in it
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The places inside `EVENBEAT_DATA_DIR`."""
+    """The paths inside `EVENBEAT_DATA_DIR`."""
 
     path: Path
 
@@ -49,30 +49,30 @@ class Home:
         return self.path / "lock"
 
     def socket_dir(self, uid: int) -> Path:
-        """`run`, or a short place in /tmp where its path is too long, or would be read as two."""
+        """`run`, or a directory in /tmp if that path is too long or would be read as a list."""
         run = self.path / "run"
         if _fits_a_socket(run):
             return run
         digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
-        return _SHORT_PLACE / f"evenbeat-{uid}-{digest}"
+        return _SHORT_DIRECTORY / f"evenbeat-{uid}-{digest}"
 
     def remove_short_socket_dir(self) -> None:
-        """Leave nothing in /tmp once the server has stopped."""
-        # The directory computed here and nothing the pid file names: a server started by hand
-        # has its socket in /tmp itself. And only if empty.
-        place = self.socket_dir(self.data.stat().st_uid)
-        if place.parent == _SHORT_PLACE:
+        """Remove the directory in /tmp after the server has stopped."""
+        # Only the directory computed here, and only if empty. The pid file may name /tmp itself:
+        # a server that was started by hand has its socket there.
+        directory = self.socket_dir(self.data.stat().st_uid)
+        if directory.parent == _SHORT_DIRECTORY:
             with contextlib.suppress(OSError):
-                place.rmdir()
+                directory.rmdir()
 
     def make(self) -> None:
-        """Make the directory, open to nobody but us and the account PostgreSQL will run as."""
+        """Make the directory, open only to this user and to the account that runs PostgreSQL."""
         if self.path.is_dir():
             return
         if os.path.lexists(self.path):
             raise PostgresFailed(
                 f"{self.path} is not a directory: move it away, or set EVENBEAT_DATA_DIR to "
-                "another place"
+                "another directory"
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.geteuid() != ROOT:
@@ -81,8 +81,8 @@ class Home:
         self._make_as_root(account_for_new_data(self.path.parent))
 
     def _make_as_root(self, account: OsAccount) -> None:
-        # Root keeps the directory and its log: whoever gets hold of PostgreSQL's account must
-        # not be able to put symlinks where root writes. The account may pass through, no more.
+        # Root owns the directory and its log: otherwise an intruder with PostgreSQL's account could
+        # put symlinks where root writes. The account may only pass through the directory.
         prepared = Path(tempfile.mkdtemp(prefix=".evenbeat-", dir=self.path.parent))
         try:
             if account.switches:
@@ -91,12 +91,12 @@ class Home:
             prepared.rename(self.path)
         except OSError:
             prepared.rmdir()
-            # Another starter was quicker: a directory with something in it is not replaced.
+            # Another process has made it in the meantime: rename does not replace a full directory.
             if not self.path.is_dir():
                 raise
 
     def sweep(self) -> None:
-        """Remove what starters killed halfway left behind. Only under the lock."""
+        """Remove what killed processes left unfinished. Call it only under the lock."""
         for prefix in (INITDB_PREFIX, COPY_PREFIX):
             for unfinished in self.path.glob(f"{prefix}*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
@@ -106,13 +106,13 @@ class Home:
             return self.password.read_text().strip()
         except FileNotFoundError as error:
             raise PostgresFailed(
-                f"{self.password} is missing, and without it the server in {self.path} lets "
-                "nobody in: restore the file from a backup"
+                f"{self.password} is missing, and without it the server in {self.path} "
+                "accepts no connection: restore the file from a backup"
             ) from error
 
 
 def make_private_directory(path: Path, account: OsAccount) -> None:
-    """A directory for this account alone; one that somebody else made is refused."""
+    """Make a directory for this account only; PostgresFailed if another user made it."""
     try:
         path.mkdir(mode=0o700)
         account.own(path)
@@ -122,13 +122,13 @@ def make_private_directory(path: Path, account: OsAccount) -> None:
         if not (stat.S_ISDIR(found.st_mode) and found.st_uid == account.uid and closed):
             raise PostgresFailed(
                 f"{path} is not a directory that belongs to {account.name} alone (mode 0700): "
-                "remove it, and make sure that nobody else put it there"
+                "remove it, and find out which user made it"
             ) from None
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody but us can read, on disk when this returns."""
-    # Made anew: one that is there already would keep its mode and its other names.
+    """Write a file that only this user can read, and flush it to disk."""
+    # The old file is removed first: it would keep its mode and its hard links.
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
@@ -137,8 +137,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def plain_errors(home: Path) -> Generator[None]:
-    """Say in one line what the system refused, and where."""
+def translate_os_errors(home: Path) -> Generator[None]:
+    """Turn an OSError into PostgresFailed, in one line with the path."""
     try:
         yield
     except OSError as error:
@@ -150,6 +150,6 @@ def plain_errors(home: Path) -> Generator[None]:
 
 
 def _fits_a_socket(directory: Path) -> bool:
-    # PostgreSQL and libpq read commas as "or that one", and quotes as part of such a list.
+    # PostgreSQL and libpq read a comma or a quote in this path as part of a list of paths.
     path = f"{directory}{_LONGEST_SOCKET_NAME}"
     return len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH and not set(path) & {",", '"'}

@@ -1,4 +1,4 @@
-"""The server's log file, and the one line in it that says what went wrong."""
+"""The server's log file, and the line in it that says what went wrong."""
 
 import errno
 import os
@@ -11,12 +11,12 @@ _LARGEST_EXCERPT = 64 * 1024
 
 _REASON = re.compile(r"\b(?:PANIC|FATAL|ERROR|error): +(.+)")
 _DISK_FULL = os.strerror(errno.ENOSPC)
-# What PostgreSQL says of a disk that takes only half of a page.
+# PostgreSQL writes the second one if only a part of a page could be written.
 _SIGNS_OF_A_FULL_DISK = (_DISK_FULL, "Check free disk space")
 
 
 def open_log(path: Path) -> IO[bytes]:
-    """Open for appending; one that has grown large is put aside first."""
+    """Open for appending; a large file is renamed first."""
     if path.exists() and path.stat().st_size > LARGEST_LOG:
         path.replace(path.with_name(f"{path.name}.1"))
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
@@ -24,7 +24,7 @@ def open_log(path: Path) -> IO[bytes]:
 
 
 def read_from(path: Path, position: int) -> str:
-    """What was logged since, but not more than its end."""
+    """What was logged since this position; of a long log only the end."""
     with path.open("rb") as log:
         log.seek(0, os.SEEK_END)
         log.seek(max(position, log.tell() - _LARGEST_EXCERPT))
@@ -32,8 +32,8 @@ def read_from(path: Path, position: int) -> str:
 
 
 def reason_in(output: str) -> str:
-    """The last FATAL or ERROR among the lines, else the last line at all."""
-    # Whatever else goes wrong on a full disk goes wrong because of it.
+    """The last FATAL or ERROR, else the last line."""
+    # A full disk causes all other errors.
     if any(sign in output for sign in _SIGNS_OF_A_FULL_DISK):
         return _DISK_FULL
     reasons = _REASON.findall(output)

@@ -1,7 +1,7 @@
-"""The postmaster of one data directory: whether it runs, and that it is really ours.
+"""The postmaster of one data directory: whether it runs, and how to stop it.
 
-A pid alone proves nothing: after a crash it may belong to anybody. A process is ours only if it is
-a postgres working in our data directory, and nothing else is ever signalled.
+A pid alone proves nothing: after a crash another process may have it. A process is ours only if it
+is a postgres that works in our data directory; only such a process gets a signal.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from evenbeat.core.errors import PostgresFailed
 from evenbeat.postgres import commands
 from evenbeat.postgres.commands import CommandError
 
-STOP_WITHIN = 60.0
-POLL_EVERY = 0.005
+STOP_TIMEOUT = 60.0
+POLL_INTERVAL = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class PidFile:
-    """What postmaster.pid says; a server that has just begun has not written all of it."""
+    """The content of postmaster.pid; a server that has just started has not written all of it."""
 
     pid: int
     port: int
@@ -33,7 +33,7 @@ class PidFile:
 
     @classmethod
     def read(cls, data: Path) -> "PidFile | None":
-        """None where there is no such file, or where it is empty or garbled."""
+        """None: there is no such file, or it is empty or damaged."""
         try:
             lines = (data / "postmaster.pid").read_text().splitlines()
             lines += [""] * (8 - len(lines))
@@ -56,41 +56,41 @@ class Postmaster:
     data: Path
 
     def running(self) -> PidFile | None:
-        """What it says about itself, if it runs and is ours."""
-        noted = PidFile.read(self.data)
-        return noted if noted is not None and self.is_ours(noted.pid) else None
+        """Its pid file, if it runs and is ours."""
+        found = PidFile.read(self.data)
+        return found if found is not None and self.is_ours(found.pid) else None
 
     def is_ours(self, pid: int) -> bool:
         if sys.platform != "linux":
             return self._is_ours_by_command(_command_by_ps(pid))
         try:
             name = Path(f"/proc/{pid}/comm").read_text().strip()
-            # By device and inode: the same directory may have many names.
+            # Compared by device and inode: a directory may have several paths.
             return name == "postgres" and os.path.samestat(
                 Path(f"/proc/{pid}/cwd").stat(), self.data.stat()
             )
         except PermissionError:
-            # Root in a container lacks CAP_SYS_PTRACE and so may not see the working directory
-            # of a process of another user; the command line is open to all.
+            # Root in a container lacks CAP_SYS_PTRACE and cannot see the working directory of
+            # another user's process. Every user can read the command line.
             return self._is_ours_by_command(_command_by_proc(pid))
         except OSError:
             return False
 
     def has_processes(self) -> bool:
-        """Whether any server process, backends of a dead postmaster included, is at work here."""
+        """Whether any process of a server works here, also a backend of a dead postmaster."""
         return any(map(self.is_ours, _all_pids()))
 
     def stop(self) -> None:
         """Fast shutdown: open transactions are rolled back, everything committed is on disk."""
-        noted = self.running()
-        if noted is None:
+        running = self.running()
+        if running is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(noted.pid, signal.SIGINT)
-        if not wait_until(lambda: not self.is_ours(noted.pid), within=STOP_WITHIN):
+            os.kill(running.pid, signal.SIGINT)
+        if not wait_until(lambda: not self.is_ours(running.pid), within=STOP_TIMEOUT):
             raise PostgresFailed(
-                f"PostgreSQL (pid {noted.pid}) in {self.data} did not stop within "
-                f"{STOP_WITHIN:.0f} s; its log says what it waits for"
+                f"PostgreSQL (pid {running.pid}) in {self.data} did not stop within "
+                f"{STOP_TIMEOUT:.0f} s; its log says what it waits for"
             )
 
     def _is_ours_by_command(self, command: list[str]) -> bool:
@@ -102,12 +102,12 @@ class Postmaster:
 
 
 def wait_until(condition: Callable[[], bool], *, within: float) -> bool:
-    """Whether it came true in time."""
+    """Poll the condition; False if it is not true within so many seconds."""
     until = time.monotonic() + within
     while not condition():
         if time.monotonic() > until:
             return False
-        time.sleep(POLL_EVERY)
+        time.sleep(POLL_INTERVAL)
     return True
 
 

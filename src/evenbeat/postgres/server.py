@@ -1,4 +1,4 @@
-"""The embedded server as its users see it: a share to take, an address, a share to give back."""
+"""The embedded server as its users see it: acquire a share, connect, release the share."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from evenbeat.core.errors import PostgresFailed
 from evenbeat.observe import log
 from evenbeat.postgres.cluster import SUPERUSER
 from evenbeat.postgres.database import ensure_database
-from evenbeat.postgres.home import Home, plain_errors
+from evenbeat.postgres.home import Home, translate_os_errors
 from evenbeat.postgres.launch import LOOPBACK, Launch, StillStarting
 from evenbeat.postgres.locks import Share, locked
 from evenbeat.postgres.postmaster import PidFile, Postmaster
@@ -19,8 +19,8 @@ from evenbeat.postgres.postmaster import PidFile, Postmaster
 DATABASE = "evenbeat"
 LONGEST_PAUSE = 30.0
 
-# For a small machine; measured: larger buffers and a lazier checkpoint made no difference to
-# single-row transactions, while jit cost whole queries.
+# For a small machine. Measured: larger buffers and fewer checkpoints made no difference to
+# single-row transactions; jit made queries much slower.
 DEFAULTS = {
     "max_connections": "200",
     "shared_buffers": "128MB",
@@ -35,9 +35,9 @@ NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": 
 class EmbeddedServer:
     """One PostgreSQL per home, shared by all processes that hold a share of it.
 
-    The first user starts it and the last one stops it. The kernel counts: a user that is killed
-    loses its share, and a server nobody stopped is found and used by whoever comes next. One
-    object holds at most one share; acquiring again only makes sure that the server runs.
+    The first process starts it, and the last one stops it. The kernel counts the shares: a killed
+    process loses its share. A server that was not stopped is used by the next process. One object
+    holds at most one share; acquiring again only makes sure that the server runs.
     """
 
     def __init__(
@@ -65,47 +65,47 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int | None:
-        """Of our postmaster, verified to be it."""
-        noted = self._postmaster.running()
-        return noted.pid if noted else None
+        """The pid of the postmaster, if it runs and is ours."""
+        running = self._postmaster.running()
+        return running.pid if running else None
 
     def acquire(self) -> None:
         """Take a share: start the server, or attach to the one that runs."""
-        with plain_errors(self._home.path):
+        with translate_os_errors(self._home.path):
             self._home.make()
             with locked(self._home.lock):
                 if self._share is not None:
-                    self._bring_up(self._share)
+                    self._ensure_started(self._share)
                     return
                 share = Share(self._home.users)
                 try:
-                    self._bring_up(share)
+                    self._ensure_started(share)
                 except BaseException as error:
-                    self._give_back(share, leave_running=isinstance(error, StillStarting))
+                    self._release_share(share, leave_running=isinstance(error, StillStarting))
                     raise
                 self._share = share
 
     def release(self) -> None:
-        """Give the share back; the last user stops the server."""
+        """Release the share; the last process stops the server."""
         if self._share is None:
             return
-        with plain_errors(self._home.path), locked(self._home.lock):
+        with translate_os_errors(self._home.path), locked(self._home.lock):
             share, self._share = self._share, None
-            self._give_back(share)
+            self._release_share(share)
 
     def ensure_running(self) -> bool:
-        """True if the server had died while we hold a share, and was started again."""
+        """True: the server had died, and was started again."""
         if self._share is None:
             raise PostgresFailed(
                 f"this process has no share of the server in {self._home.path}: acquire it first"
             )
-        with plain_errors(self._home.path), locked(self._home.lock):
-            return self._bring_up_again()
+        with translate_os_errors(self._home.path), locked(self._home.lock):
+            return self._ensure_running_locked()
 
     async def supervise(
         self, *, check_every: float = 0.5, on_restart: Callable[[], None] | None = None
     ) -> None:
-        """Start the server again whenever it dies while we hold a share, until cancelled."""
+        """Start the server again whenever it dies while a share is held, until cancelled."""
         pause = check_every
         while True:
             await asyncio.sleep(pause)
@@ -126,7 +126,7 @@ class EmbeddedServer:
                 on_restart()
 
     def url(self, database: str = DATABASE) -> str:
-        """For libpq and asyncpg, over the socket."""
+        """A URL for libpq and asyncpg, over the socket."""
         if self._address is None:
             raise PostgresFailed(
                 f"the server in {self._home.path} has no address yet: acquire it first"
@@ -150,28 +150,28 @@ class EmbeddedServer:
     ) -> None:
         self.release()
 
-    def _bring_up(self, share: Share) -> bool:
-        """Whether it had to be started."""
+    def _ensure_started(self, share: Share) -> bool:
+        """Make sure that the server runs; returns whether it was started."""
         started = False
         running = self._running_and_ready()
         if running is not None and not self._serves_our_port(running):
             if not share.is_the_last():
-                raise PostgresFailed(self._without_our_port(running))
+                raise PostgresFailed(self._explain_other_port(running))
             self._stop()
             running = None
         if running is None:
             self._launch.start()
             started = True
-            running = self._started()
+            running = self._read_started()
         self._address = running
         ensure_database(DATABASE, self.url(), self.url("postgres"))
         return started
 
-    def _bring_up_again(self) -> bool:
-        # Released while we waited for the lock: nothing to keep running any more.
-        return self._share is not None and self._bring_up(self._share)
+    def _ensure_running_locked(self) -> bool:
+        # The share may have been released while this thread waited for the lock.
+        return self._share is not None and self._ensure_started(self._share)
 
-    def _started(self) -> PidFile:
+    def _read_started(self) -> PidFile:
         running = self._postmaster.running()
         if running is None:
             raise PostgresFailed(
@@ -187,7 +187,7 @@ class EmbeddedServer:
     def _serves_our_port(self, running: PidFile) -> bool:
         return self._port is None or (running.port == self._port and running.listens_on != "")
 
-    def _without_our_port(self, running: PidFile) -> str:
+    def _explain_other_port(self, running: PidFile) -> str:
         what = f"port {running.port}" if running.listens_on else "its socket alone"
         return (
             f"the server in {self._home.path} is in use by another process and listens on {what}, "
@@ -195,12 +195,12 @@ class EmbeddedServer:
             "the same EVENBEAT_PG_PORT"
         )
 
-    def _give_back(self, share: Share, *, leave_running: bool = False) -> None:
+    def _release_share(self, share: Share, *, leave_running: bool = False) -> None:
         try:
             if not leave_running and share.is_the_last():
                 self._stop()
         finally:
-            share.give_back()
+            share.release()
 
     def _stop(self) -> None:
         if self._postmaster.running() is None:

@@ -230,7 +230,7 @@ def test_a_file_that_is_not_there_is_one_clear_line(evenbeat, refuses) -> None:
 def test_a_file_in_another_encoding_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"# ok\n* * * * * \xe4\n")
     with pytest.raises(InvalidInput, match="line 2 is not UTF-8"):
-        importing.read(str(tmp_path / "latin"))
+        importing.read_text(str(tmp_path / "latin"))
 
 
 def test_the_zone_of_the_machine_is_cron_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ class TestList:
         said = await call("jobs", "list", "--sort", "name", "--limit", "1")
         assert said.out.splitlines()[1].startswith("a ")
         assert "2030-01-01 13:30:00Z (in 1h30m)" in said.out
-        assert said.err == "1 more: go on with --offset 1, or take a larger --limit\n"
+        assert said.err == "1 more: continue with --offset 1, or use a larger --limit\n"
 
     async def test_watching_shows_changes_as_they_come(
         self, desk: Desk, start: Callable[..., Process]
@@ -241,7 +241,7 @@ class TestShow:
         said = await call("jobs", "next", "report", "-n", "1")
         assert "Wed 2030-01-02 06:00:00 JST" in said.out
         await desk.jobs.pause((await stored(desk, "report")).uid)
-        assert "it is paused" in (await call("jobs", "next", "report")).out
+        assert "the job is paused" in (await call("jobs", "next", "report")).out
 
     async def test_why_it_does_not_run_is_explained(self, desk: Desk, call: Call) -> None:
         job = await desk.add(due(name="report"))
@@ -300,7 +300,7 @@ class TestEdit:
         real = await call("jobs", "edit", "report", "--priority", "5")
         assert real.out.startswith("Changed report, version 2.")
         again = await call("jobs", "edit", "report", "--priority", "5")
-        assert again.out == "report is so already.\n"
+        assert again.out == "report has these values already.\n"
         assert (await stored(desk, "report")).version == 2
 
     async def test_a_dry_run_refuses_and_warns_as_the_edit_would(

@@ -92,7 +92,7 @@ async def test_nothing_is_done_to_letters_that_nobody_named(
 ) -> None:
     for words, said in {
         ("discard",): "say which letters",
-        ("requeue", "--job", "bad", "--payload", "1"): "goes with one letter",
+        ("requeue", "--job", "bad", "--payload", "1"): "only with one letter",
         ("ack", letter, "--job", "x"): "not both",
     }.items():
         ended = await call("dlq", *words)
@@ -133,7 +133,9 @@ async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
     for option in ("--yes", "--dry-run"):
         ended = await call("dlq", "ack", letter, option)
         assert (ended.code, "refused: cannot acknowledge" in ended.out) == (1, True)
-        assert ended.err == "Nothing is done while one refuses: --skip-refused leaves them out.\n"
+        assert (
+            ended.err == "Nothing was done, since some refused: --skip-refused leaves them out.\n"
+        )
     skipping = (await call("dlq", "ack", letter, "--skip-refused", *JSON)).json
     assert (skipping["changed"], skipping["refused"]) == (0, 1)
 
@@ -181,7 +183,7 @@ async def test_a_list_says_how_many_it_leaves_out(desk: Desk, call: Call) -> Non
     for words, total in {"jobs": 4, "groups": 2, "dlq": 2, "tokens": 2, "dlq groups": 2}.items():
         command = words.split() if " " in words else (words, "list")
         said = await call(*command, "--limit", "1")
-        hint = f"{total - 1} more: go on with --offset 1, or take a larger --limit\n"
+        hint = f"{total - 1} more: continue with --offset 1, or use a larger --limit\n"
         assert (len(said.table), said.err) == (1, hint), words
         rest = await call(*command, "--offset", "1")
         assert (len(rest.table), rest.err) == (total - 1, ""), words

@@ -23,6 +23,8 @@ async def test_a_backup_goes_into_one_file_and_comes_back_elsewhere(
     back = evenbeat("db", "restore", "all.zip", "-o", "json", **there)
     told = json.loads(back.stdout)
     assert (back.returncode, told["tables"]["job"], told["breaches"]) == (0, 1, [])
-    assert "or an audit in this database" in refuses(evenbeat("db", "restore", "all.zip", **there))
+    assert "or audit entries in this database" in refuses(
+        evenbeat("db", "restore", "all.zip", **there)
+    )
     asked = evenbeat("db", "restore", "all.zip", "--replace", typed="n\n", **there)
-    assert (asked.returncode, "Lose every job" in asked.stderr) == (1, True)
+    assert (asked.returncode, "Delete every job" in asked.stderr) == (1, True)

@@ -38,7 +38,7 @@ async def test_status_shows_everything_on_one_screen(desk: Desk, call: Call) -> 
     assert shown["maintenance"]["reason"] == "new disks"
     said = (await call("status")).out
     assert "1 failed, 1 pending" in said
-    assert "1 alive, 0 runs in hand" in said
+    assert "1 alive, 0 runs in progress" in said
     assert "1, 1 not acknowledged" in said
     assert "new disks" in said
 
@@ -56,7 +56,7 @@ async def test_nodes_are_listed_drained_and_given_work_again(desk: Desk, call: C
     assert row[:3] == [str(desk.node_id), "a:1", "alive"]
     assert [entry.action for entry in await desk.audit()] == ["undrain", "drain"]
     assert (await call("nodes", "drain", "z:9")).err == (
-        "evenbeat: no living node z:9; those that live: a:1"
+        "evenbeat: no live node z:9; the live nodes are: a:1"
     )
 
 

@@ -142,7 +142,7 @@ async def test_a_run_that_is_called_off_is_not_waited_for(
     await process.says("starts any moment now")
     await desk.jobs.pause(job.uid)
     assert await process.ended() == 1
-    assert "evenbeat: the run was called off. Paused" in process.output
+    assert "evenbeat: the run was cancelled before it started. Paused" in process.output
 
 
 async def test_a_run_that_is_handed_back_is_followed_to_where_it_begins_again(

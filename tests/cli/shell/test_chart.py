@@ -2,24 +2,24 @@
 
 import pytest
 
-from evenbeat.cli.shell.chart import Bar, draw, scaled
+from evenbeat.cli.shell.chart import Bar, draw, scale_bars
 
 
 def test_the_largest_fills_the_width_and_the_others_their_share():
-    assert scaled([4, 2, 1, 0], 4) == ["████", "██", "█", ""]
+    assert scale_bars([4, 2, 1, 0], 4) == ["████", "██", "█", ""]
 
 
 def test_parts_of_a_character_are_drawn():
-    assert scaled([16, 1, 9], 2) == ["██", "▏", "█▏"]
+    assert scale_bars([16, 1, 9], 2) == ["██", "▏", "█▏"]
 
 
 def test_whatever_is_there_can_be_seen():
-    assert scaled([10_000, 1], 10)[1] == "▏"
+    assert scale_bars([10_000, 1], 10)[1] == "▏"
 
 
 @pytest.mark.parametrize("values", [[], [0, 0]])
 def test_nothing_is_drawn_of_nothing(values: list[float]):
-    assert scaled(values, 10) == [""] * len(values)
+    assert scale_bars(values, 10) == [""] * len(values)
 
 
 def test_labels_stand_below_each_other_and_remarks_behind_the_bars(capsys):

@@ -15,7 +15,7 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.placement.placement_updates import decide_updates
-from evenbeat.store.balance.load_map import JobToPlace, PlacementUpdate
+from evenbeat.store.balance.load_map import BalancedJob, MapUpdate
 from tests.core.balance.test_balance_laws import INTERVALS, WINDOWS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,9 +28,9 @@ NAMED = st.sampled_from(
 few = settings(max_examples=25)
 
 
-def standing(number: int, timetable: Timetable, now: datetime) -> JobToPlace:
+def standing(number: int, timetable: Timetable, now: datetime) -> BalancedJob:
     planned = timetable.planned_at(now)
-    return JobToPlace(
+    return BalancedJob(
         job_id=number,
         uid=UUID(int=number),
         timetable=planned,
@@ -52,8 +52,8 @@ def standing(number: int, timetable: Timetable, now: datetime) -> JobToPlace:
     )
 
 
-def chosen(timetables: list[Timetable], now: datetime) -> list[PlacementUpdate]:
-    jobs: list[JobToPlace] = []
+def chosen(timetables: list[Timetable], now: datetime) -> list[MapUpdate]:
+    jobs: list[BalancedJob] = []
     for number, each in enumerate(timetables):
         # A narrow window that an interval never meets is refused before it is stored.
         with contextlib.suppress(InvalidInput):

@@ -1,4 +1,4 @@
-"""`evenbeat balance`: how even the load is, what would make it more even, and doing it."""
+"""`evenbeat balance`: show how even the load is, preview a rebalance, apply it, undo it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 
 app = typer.Typer(
-    help="How even the load is, what would make it more even, and doing it.",
+    help="Show how even the load is; preview, apply and undo a rebalance.",
     no_args_is_help=True,
 )
 
 GroupOption = Annotated[str | None, typer.Option(help="Only the jobs of this group.")]
-MaxMoves = Annotated[int | None, typer.Option(min=0, help="Move so many jobs at most.")]
-# A week of slots is more than a screen: so many hours make one bar.
+MaxMoves = Annotated[int | None, typer.Option(min=0, help="Move at most this many jobs.")]
+# A week of slots does not fit a screen: one bar stands for this many hours.
 FORECAST_STEP = timedelta(hours=4)
 MOST_SHOWN = 20
 
@@ -46,7 +46,7 @@ def show_distribution(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show the next 24 hours, how even they are, and what could be done about it.
+    """Show the load of the next 24 hours, how even it is, and what would improve it.
 
     Example: evenbeat balance show --group site
     """
@@ -66,7 +66,7 @@ def preview(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Say what a rebalance would do; nothing is moved.
+    """Show what a rebalance would do, without moving any job.
 
     Example: evenbeat balance preview --max-moves 10
     """
@@ -88,7 +88,10 @@ def preview(
 @app.command()
 def apply(
     plan_id: Annotated[
-        UUID | None, typer.Argument(help="As `evenbeat balance preview` named it.", metavar="PLAN")
+        UUID | None,
+        typer.Argument(
+            help="The plan's id, as `evenbeat balance preview` shows it.", metavar="PLAN"
+        ),
     ] = None,
     group: GroupOption = None,
     max_moves: MaxMoves = None,
@@ -96,21 +99,23 @@ def apply(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Apply a plan as it was shown; without one, make it and ask.
+    """Apply a plan as it was shown; without a plan, make one and ask.
 
-    Ends with exit code 1 if the plan does not hold any more, or if the answer is no.
+    Exit code 1 if jobs have changed since the plan was made, or if the answer is no.
 
     Example: evenbeat balance apply --max-moves 10
     """
     if plan_id is not None and (group is not None or max_moves is not None):
-        raise typer.BadParameter("the plan has settled --group and --max-moves already")
+        raise typer.BadParameter(
+            "a plan has its own group and limit: leave out --group and --max-moves"
+        )
 
-    async def look(eb: Evenbeat) -> StoredPlan:
+    async def find_plan(eb: Evenbeat) -> StoredPlan:
         if plan_id is not None:
             return await eb.balance.plan(plan_id)
         return (await eb.balance.preview(group=group, max_moves=max_moves, by=cli_actor())).plan
 
-    planned = with_app(look, data_dir)
+    planned = with_app(find_plan, data_dir)
     if not yes and planned.moves:
         typer.echo(plan_in_words(planned), err=True)
         typer.confirm("Apply it?", abort=True, err=True)
@@ -122,7 +127,7 @@ def apply(
 def undo(
     yes: Yes = False, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Take the last rebalance back: its jobs return to where they were.
+    """Undo the last rebalance: its jobs get their old phases back.
 
     Example: evenbeat balance undo
     """
@@ -136,19 +141,22 @@ def undo(
 
 @app.command()
 def forecast(
-    workers: Annotated[int | None, typer.Option(min=1, help="With so many workers.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Assume this many workers.")] = None,
     add: Annotated[
-        str | None, typer.Option(help='With more jobs of this schedule, as in "every 30m".')
+        str | None, typer.Option(help='Assume more jobs with this schedule, as in "every 30m".')
     ] = None,
     number: Annotated[
-        int, typer.Option("--count", min=1, max=MOST_HYPOTHETICAL_JOBS, help="How many of these.")
+        int,
+        typer.Option("--count", min=1, max=MOST_HYPOTHETICAL_JOBS, help="How many of these jobs."),
     ] = 1,
-    takes: Annotated[str, typer.Option(help="How long a run of these takes, as in 20s.")] = "1s",
+    takes: Annotated[
+        str, typer.Option(help="How long a run of these jobs takes, as in 20s.")
+    ] = "1s",
     group: GroupOption = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show what the coming week will see, and what if there were more jobs or fewer workers.
+    """Show the load of the coming week, also with more jobs or fewer workers than there are.
 
     Example: evenbeat balance forecast --add "every 30m" --count 100 --takes 20s
     """

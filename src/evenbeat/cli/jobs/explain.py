@@ -1,4 +1,4 @@
-"""`evenbeat explain`: why a job is not running, in a sentence or two."""
+"""`evenbeat explain`: why a job is not running, in one or two sentences."""
 
 import typer
 
@@ -15,7 +15,7 @@ def explain(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Say why a job is not running, when it will, or why it is late.
+    """Explain why a job is not running, when it will run, or why it is late.
 
     Example: evenbeat explain report
     """

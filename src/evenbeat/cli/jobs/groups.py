@@ -1,4 +1,4 @@
-"""`evenbeat groups`: who runs and who waits in them, and what they allow."""
+"""`evenbeat groups`: the limits of groups, and the jobs that run and wait in them."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -25,11 +25,13 @@ MEMBER_COLUMNS = ("job_id", "name", "doing", "since", "node")
 @expand_option_sets
 def list_groups(
     page: PageOptions,
-    search: Annotated[str | None, typer.Option(help="With this in the key.")] = None,
+    search: Annotated[
+        str | None, typer.Option(help="Only groups whose key contains this text.")
+    ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List groups by key, with how many run and wait in each.
+    """List groups by key, with how many jobs run and wait in each.
 
     Example: evenbeat groups list --search host:
     """
@@ -53,7 +55,7 @@ def show_group(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show a group, who has a place in it, and who waits for one, in turn.
+    """Show a group, the jobs that run in it, and the jobs that wait, first come first.
 
     Example: evenbeat groups show site
     """
@@ -74,23 +76,23 @@ def show_group(
     printing.print_table(MEMBER_COLUMNS, members)
     left = found.occupied.running - len(found.holders)
     if left > 0:
-        typer.echo(f"{left:,} more run in it that are not listed", err=True)
+        typer.echo(f"{left:,} more jobs run in it that are not listed", err=True)
     page.print_rest(len(found.waiting), found.occupied.waiting)
 
 
 @app.command("set")
 def set_group(
-    key: Annotated[str, typer.Argument(help="Of a group that there is, or of a new one.")],
+    key: Annotated[str, typer.Argument(help="The key of an existing group, or of a new one.")],
     max_running: Annotated[
-        int | None, typer.Option(help="How many run at once, on all nodes together.")
+        int | None, typer.Option(help="How many jobs may run at once, on all nodes together.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(help="How many may start, as in 100/m or 5/30s.")
+        str | None, typer.Option(help="How many runs may start in a time, as in 100/m or 5/30s.")
     ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Make a group, or say what it allows from now on; what is left out has no limit.
+    """Make a group, or replace its limits; a limit that is left out is removed.
 
     Example: evenbeat groups set site --max-running 2 --rate 100/m
     """
@@ -102,7 +104,7 @@ def set_group(
 def pause(
     key: Key, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Start nothing more in a group; what runs finishes.
+    """Start no more runs in a group; runs in progress finish.
 
     Example: evenbeat groups pause site
     """
@@ -113,7 +115,7 @@ def pause(
 def resume(
     key: Key, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Let jobs of a group in again.
+    """Let the jobs of a paused group run again.
 
     Example: evenbeat groups resume site
     """
@@ -125,7 +127,7 @@ def show_after(
     data_dir: str | None,
     output: printing.Format,
 ) -> None:
-    """Change a group, and show what has become of it."""
+    """Change a group, and show it as it is then."""
 
     async def work(eb: Evenbeat) -> GroupUsage:
         changed = await change(eb)

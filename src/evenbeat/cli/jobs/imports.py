@@ -1,4 +1,4 @@
-"""`evenbeat import`: takes in what another scheduler ran, and accounts for every line of it."""
+"""`evenbeat import`: imports the jobs of another scheduler, and reports on every line."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ from evenbeat.core.time import crontab as crontabs
 from evenbeat.core.time.schedules.base.zones import check_zone
 
 app = typer.Typer(
-    help="Take in what another scheduler ran. Nothing is written before you have seen the report.",
+    help="Import the jobs of another scheduler. You see a report before anything is written.",
     no_args_is_help=True,
 )
 
@@ -33,7 +33,7 @@ SYSTEM_CRONTABS = ("/etc/crontab", "/etc/cron.d/")
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What all imports may be told."""
+    """The options of every import."""
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the report.")] = False
     yes: Yes = False
@@ -43,46 +43,46 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImportCommand:
-    """What is to be taken in, how, and what is told above the report."""
+    """The jobs to import, the options, and the lines above the report."""
 
     candidates: list[ImportCandidate]
     head: dict[str, Any]
-    how: ImportOptions
+    options: ImportOptions
 
 
 @app.command()
 @expand_option_sets
 def crontab(
     file: File,
-    how: ImportOptions,
+    options: ImportOptions,
     tz: Annotated[
-        str | None, typer.Option(help="The zone cron ran in; unset: that of this machine.")
+        str | None, typer.Option(help="The zone cron ran in; default: the zone of this machine.")
     ] = None,
     user_column: Annotated[
         bool | None,
         typer.Option(
             "--user-column/--no-user-column",
-            help="Whether a user stands before each command, as in /etc/crontab; unset: found out.",
+            help="Whether a user stands before each command, as in /etc/crontab; unset: detected.",
         ),
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="The kind of the new jobs; their payload has the command.")
+        str, typer.Option(help="The kind of the new jobs; their payload holds the command.")
     ] = "program",
     prefix: Annotated[
         str, typer.Option(help="What the names of the new jobs begin with, as in web1/.")
     ] = "crontab/",
 ) -> None:
-    """Take in a crontab: cron stays cron, in its zone, and every line is accounted for.
+    """Import a crontab: schedules stay cron, in their zone, and the report has every line.
 
-    A job is named after what it runs, so that importing again changes nothing; a job that is there
-    and differs is left alone. Exit code 1 if a line could not be taken in.
+    A job is named after the command it runs, so importing again changes nothing. An existing job
+    that differs is not changed. Exit code 1 if a line could not be imported.
 
     Example: evenbeat import crontab /etc/crontab --dry-run
     """
     zone, source = (check_zone(tz, "--tz"), "--tz") if tz else machine_zone()
     if user_column is None and file.startswith(SYSTEM_CRONTABS):
         user_column = True
-    found = crontabs.parse_crontab(read(file), has_user_column=user_column, users=users())
+    found = crontabs.parse_crontab(read_text(file), has_user_column=user_column, users=list_users())
     head: dict[str, Any] = {
         "zone": zone,
         "zone_from": source,
@@ -92,63 +92,65 @@ def crontab(
         "carriage_returns_removed": found.has_carriage_returns,
     }
     candidates = read_crontab_candidates(found, zone=zone, prefix=prefix, kind=kind)
-    run_import(ImportCommand(list(candidates), head, how))
+    run_import(ImportCommand(list(candidates), head, options))
 
 
 @app.command("interval-scheduler")
 @expand_option_sets
 def interval_scheduler(
     file: File,
-    how: ImportOptions,
+    options: ImportOptions,
     prefix: Annotated[
-        str, typer.Option(help="What the names of the new jobs begin with; their id follows.")
+        str, typer.Option(help="What the names of the new jobs begin with; the old id follows.")
     ] = "interval-scheduler/",
 ) -> None:
-    """Take in the interval scheduler's jobs from a dump of its table, as CSV or NDJSON.
+    """Import the interval scheduler's jobs from a dump of its table, as CSV or NDJSON.
 
-    An interval keeps its rhythm, and wins over a `schedule_time`; a `schedule_time` alone stays the
-    cron it is. Exit code 1 if a row could not be taken in.
+    An interval keeps its rhythm, and outranks a `schedule_time`. A `schedule_time` without an
+    interval stays cron. Exit code 1 if a row could not be imported.
 
     Example: evenbeat import interval-scheduler jobs.csv --dry-run
     """
-    # Loaded here: what reads requests takes a while, and the other commands need none of it.
+    # Imported here: the wire models take a while to load, and other commands do not need them.
     from evenbeat.api.v1.jobs.wire import interval_scheduler_rows
 
-    found = interval_scheduler_rows.read_dump(read(file))
+    found = interval_scheduler_rows.read_dump(read_text(file))
     head = {
         "rows": len(found),
         "columns_left_out": ", ".join(interval_scheduler_rows.find_ignored_columns(found)),
     }
     run_import(
         ImportCommand(
-            list(interval_scheduler_rows.read_candidates(found, prefix=prefix)), head, how
+            list(interval_scheduler_rows.read_candidates(found, prefix=prefix)), head, options
         )
     )
 
 
-def run_import(wish: ImportCommand) -> None:
-    how = wish.how
+def run_import(command: ImportCommand) -> None:
+    options = command.options
     report, warnings = with_app(
-        lambda eb: preview_import(eb, wish.candidates), how.data_dir, find=find_app
+        lambda eb: preview_import(eb, command.candidates), options.data_dir, find=find_app
     )
-    is_json = how.output is printing.Format.JSON
+    is_json = options.output is printing.Format.JSON
     if not is_json:
-        print_report(report, wish.head)
+        print_report(report, command.head)
         for warning in warnings:
             typer.echo(f"\n{warning} Until then these jobs wait.")
     new = len(report.candidates_with(ImportStatus.NEW))
-    # A program cannot be asked: it says --yes.
-    is_wanted = new > 0 and not how.dry_run and (how.yes or not is_json)
-    if is_wanted and not how.yes:
+    # With JSON output there is no question: a program passes --yes.
+    is_wanted = new > 0 and not options.dry_run and (options.yes or not is_json)
+    if is_wanted and not options.yes:
         typer.confirm(f"Add {printing.format_count(new, 'new job')}?", abort=True, err=True)
     written = 0
     if is_wanted:
         written = with_app(
-            lambda eb: eb.imports.add_new_jobs(report, by=cli_actor()), how.data_dir, find=find_app
+            lambda eb: eb.imports.add_new_jobs(report, by=cli_actor()),
+            options.data_dir,
+            find=find_app,
         )
     if is_json:
         printing.print_json(
-            report_as_object(report, wish.head) | {"warnings": warnings, "written": written}
+            report_as_object(report, command.head) | {"warnings": warnings, "written": written}
         )
     else:
         added = f"Added {printing.format_count(written, 'job')}."
@@ -160,7 +162,7 @@ def run_import(wish: ImportCommand) -> None:
 async def preview_import(
     eb: Evenbeat, candidates: list[ImportCandidate]
 ) -> tuple[ImportReport, tuple[str, ...]]:
-    """What would become of each, and which of their kinds nobody serves."""
+    """What would happen to each, and a warning for each kind that no node serves."""
     report = await eb.imports.preview(candidates)
     found = [each.definition for each in candidates if each.definition]
     return report, await eb.nodes.warnings(found)
@@ -211,7 +213,7 @@ def finding_as_object(finding: ImportFinding) -> dict[str, Any]:
     }
 
 
-def read(file: str) -> str:
+def read_text(file: str) -> str:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
@@ -226,7 +228,7 @@ def read(file: str) -> str:
 
 
 def machine_zone() -> tuple[str, str]:
-    """The zone of this machine, which is cron's, and what said so."""
+    """The zone of this machine, which cron uses, and where it was found."""
     named = os.environ.get("TZ", "").removeprefix(":")
     if is_zone(named):
         return named, "TZ"
@@ -245,5 +247,5 @@ def is_zone(name: str) -> bool:
         return False
 
 
-def users() -> frozenset[str]:
+def list_users() -> frozenset[str]:
     return frozenset(each.pw_name for each in pwd.getpwall())

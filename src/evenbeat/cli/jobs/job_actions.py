@@ -1,4 +1,4 @@
-"""`evenbeat jobs run`, `pause`, `cancel` and the others: what people do to jobs."""
+"""`evenbeat jobs run`, `pause`, `cancel` and the other actions on jobs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +17,10 @@ from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 
 All = Annotated[
-    bool, typer.Option("--all", help="All that match the other options; alone, every job.")
+    bool,
+    typer.Option(
+        "--all", help="All jobs that match the other options; without options, every job."
+    ),
 ]
 
 DONE = {
@@ -32,40 +35,40 @@ DONE = {
     Action.DELETE: "Deleted",
 }
 HELP = {
-    Action.PAUSE: """Keep the schedules of jobs and run nothing of them; what runs finishes first.
+    Action.PAUSE: """Pause jobs: they keep their schedules but run nothing; runs in progress finish.
 
     Example: evenbeat jobs pause --label team=search --dry-run
     """,
-    Action.RESUME: """Take up the schedules of paused jobs again, at the first beat from now.
+    Action.RESUME: """Resume paused jobs, from the first beat after now.
 
     Example: evenbeat jobs resume --state paused --kind crawl
     """,
-    Action.ENABLE: """Let disabled jobs take part again.
+    Action.ENABLE: """Enable disabled jobs again.
 
     Example: evenbeat jobs enable report
     """,
-    Action.DISABLE: """Take jobs out until they are enabled; what runs finishes first.
+    Action.DISABLE: """Disable jobs until they are enabled again; runs in progress finish.
 
     Example: evenbeat jobs disable report
     """,
-    Action.RETRY: """Bring back what failed, completed or was cancelled: once more, now.
+    Action.RETRY: """Run failed, completed or cancelled jobs once more, now.
 
     Example: evenbeat jobs retry --state failed --skip-refused
     """,
-    Action.CANCEL: """End jobs for good, and stop what runs of them; asks first.
+    Action.CANCEL: """Cancel jobs for good, and stop their runs. Asks first.
 
     Example: evenbeat jobs cancel report --yes
     """,
-    Action.RELEASE: """Take runs from a node that is stuck; they begin again elsewhere. Asks first.
+    Action.RELEASE: """Take runs away from a stuck node; they start again on another. Asks first.
 
     Example: evenbeat jobs release report
     """,
-    Action.DELETE: """Remove jobs and stop what runs of them; their history stays. Asks first.
+    Action.DELETE: """Delete jobs and stop their runs; their history stays. Asks first.
 
     Example: evenbeat jobs delete --state completed --kind mail --dry-run
     """,
 }
-# What they end cannot be brought back as it was.
+# These actions cannot be undone.
 DESTRUCTIVE = (Action.CANCEL, Action.RELEASE, Action.DELETE)
 MOST_SHOWN = 20
 MOST_NAMED = 5
@@ -73,34 +76,34 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class JobCommand:
-    """What somebody wants done, and to which jobs: those named, or all that match."""
+    """An action on jobs: on those that are named, or on all that match."""
 
     action: Action
     names: tuple[str, ...]
-    matching: Filter
+    filter: Filter
     consent: ConsentOptions
 
     @property
     def needs_consent(self) -> bool:
-        """To end something, or to touch jobs that were not named one by one."""
-        is_weighty = self.action in DESTRUCTIVE or not self.names
-        return is_weighty and not (self.consent.yes or self.consent.dry_run)
+        """Before an action that cannot be undone, or on jobs that were not named one by one."""
+        needs_care = self.action in DESTRUCTIVE or not self.names
+        return needs_care and not (self.consent.yes or self.consent.dry_run)
 
-    async def chosen(self, eb: Evenbeat) -> Filter:
-        return (
-            await job_selection.find_named_jobs(eb, list(self.names))
-            if self.names
-            else self.matching
-        )
+    async def job_filter(self, eb: Evenbeat) -> Filter:
+        if not self.names:
+            return self.filter
+        return await job_selection.find_named_jobs(eb, list(self.names))
 
-    async def look(self, eb: Evenbeat) -> ActionResult:
-        return await eb.jobs.act(self.action, await self.chosen(eb), by=cli_actor(), dry_run=True)
+    async def dry_run(self, eb: Evenbeat) -> ActionResult:
+        """What the action would do; changes nothing."""
+        jobs = await self.job_filter(eb)
+        return await eb.jobs.act(self.action, jobs, by=cli_actor(), dry_run=True)
 
-    async def act(self, eb: Evenbeat, agreed: Filter | None) -> ActionResult:
-        """Of those that match, only the ones that somebody has agreed to."""
+    async def act(self, eb: Evenbeat, confirmed: Filter | None) -> ActionResult:
+        """Act on the `confirmed` jobs, or on all of them where no question was asked."""
         return await eb.jobs.act(
             self.action,
-            agreed or await self.chosen(eb),
+            confirmed or await self.job_filter(eb),
             by=cli_actor(),
             dry_run=self.consent.dry_run,
             skip_refused=self.consent.skip_refused,
@@ -115,61 +118,60 @@ def make_job_command(
     consent: ConsentOptions,
 ) -> JobCommand:
     if names and (everything or not matching.is_everything):
-        raise typer.BadParameter("name jobs, or choose them by options: not both")
+        raise typer.BadParameter("name jobs or choose them by options, not both")
     if not names and matching.is_everything and not everything:
-        raise typer.BadParameter("say which jobs: name them, or choose them by options, or --all")
+        raise typer.BadParameter("say which jobs: name them, choose them by options, or pass --all")
     return JobCommand(action, tuple(names or ()), matching, consent)
 
 
-def run_job_command(wish: JobCommand, data_dir: str | None, output: printing.Format) -> None:
-    agreed, left_out = None, ()
-    if wish.needs_consent:
-        found = with_app(wish.look, data_dir)
-        if found.refused and not wish.consent.skip_refused:
-            # Nothing would be done, so there is nothing to agree to.
-            report_result(found, wish, output)
+def run_job_command(command: JobCommand, data_dir: str | None, output: printing.Format) -> None:
+    confirmed, left_out = None, ()
+    if command.needs_consent:
+        preview = with_app(command.dry_run, data_dir)
+        if preview.refused and not command.consent.skip_refused:
+            # Nothing would be done, so there is nothing to confirm.
+            report_result(preview, command, output)
             return
-        agreed, left_out = confirm_jobs(found, wish), found.refused
-    with printing.show_progress(f"{wish.action.capitalize()} …"):
-        tally = with_app(lambda eb: wish.act(eb, agreed), data_dir)
-    report_result(replace(tally, refused=(*left_out, *tally.refused)), wish, output)
+        confirmed, left_out = confirm_jobs(preview, command), preview.refused
+    with printing.show_progress(f"{command.action.capitalize()} …"):
+        result = with_app(lambda eb: command.act(eb, confirmed), data_dir)
+    report_result(replace(result, refused=(*left_out, *result.refused)), command, output)
 
 
-def confirm_jobs(found: ActionResult, wish: JobCommand) -> Filter:
-    """Those that somebody agrees to; what comes to match meanwhile was not asked about."""
-    if found.changed:
-        are_named = 0 < len(wish.names) <= MOST_NAMED
-        who = (
-            ", ".join(wish.names) if are_named else printing.format_count(len(found.changed), "job")
-        )
-        typer.confirm(f"{wish.action.capitalize()} {who}?", abort=True, err=True)
-    return Filter(uids=frozenset(found.changed))
+def confirm_jobs(preview: ActionResult, command: JobCommand) -> Filter:
+    """Ask the user. Jobs that match only later are not among those that were confirmed."""
+    if preview.changed:
+        are_named = 0 < len(command.names) <= MOST_NAMED
+        count = printing.format_count(len(preview.changed), "job")
+        jobs = ", ".join(command.names) if are_named else count
+        typer.confirm(f"{command.action.capitalize()} {jobs}?", abort=True, err=True)
+    return Filter(uids=frozenset(preview.changed))
 
 
-def report_result(tally: ActionResult, wish: JobCommand, output: printing.Format) -> None:
+def report_result(result: ActionResult, command: JobCommand, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.jobs.wire.actions import JobActionOut
 
-        printing.print_model(JobActionOut.from_core(tally))
+        printing.print_model(JobActionOut.from_core(result))
     else:
-        print_job_result(tally, wish)
-    # As it would end without --dry-run.
-    if tally.refused and not wish.consent.skip_refused:
+        print_job_result(result, command)
+    # Also with --dry-run: the exit code is that of the real run.
+    if result.refused and not command.consent.skip_refused:
         typer.echo(printing.REFUSED, err=True)
         raise typer.Exit(1)
 
 
-def print_job_result(tally: ActionResult, wish: JobCommand) -> None:
-    is_single = len(wish.names) == 1
-    who = wish.names[0] if is_single else printing.format_count(len(tally.changed), "job")
-    what = f"Would {tally.action}" if tally.is_dry_run else DONE[tally.action]
-    if tally.changed or not tally.refused:
-        none = "" if tally.changed else ": no job matches"
-        typer.echo(f"{what} {who}{none}.")
-    for refused in tally.refused[:MOST_SHOWN]:
+def print_job_result(result: ActionResult, command: JobCommand) -> None:
+    is_single = len(command.names) == 1
+    jobs = command.names[0] if is_single else printing.format_count(len(result.changed), "job")
+    what = f"Would {result.action}" if result.is_dry_run else DONE[result.action]
+    if result.changed or not result.refused:
+        none = "" if result.changed else ": no job matches"
+        typer.echo(f"{what} {jobs}{none}.")
+    for refused in result.refused[:MOST_SHOWN]:
         typer.echo(f"Refused: {refused}")
-    if len(tally.refused) > MOST_SHOWN:
-        typer.echo(f"… and {len(tally.refused) - MOST_SHOWN} more that refuse.")
+    if len(result.refused) > MOST_SHOWN:
+        typer.echo(f"… and {len(result.refused) - MOST_SHOWN} more that refuse.")
 
 
 @expand_option_sets
@@ -179,28 +181,31 @@ def run(
     jobs: job_selection.JobsArgument = None,
     everything: All = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for the run of one job, and end as it ends.")
+        bool,
+        typer.Option(
+            "--follow", help="Wait for the run of one job; the exit code says how it ended."
+        ),
     ] = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Run jobs once, now; their schedules are not touched, and a paused job stays paused.
+    """Run jobs once, now. Their schedules do not change, and a paused job stays paused.
 
     With --follow, the exit code is 0 if the run completes and 1 if it does not.
 
     Example: evenbeat jobs run report --follow
     """
-    wish = make_job_command(Action.RUN, jobs, everything, matching.filter(), consent)
+    command = make_job_command(Action.RUN, jobs, everything, matching.filter(), consent)
     if not follow:
-        run_job_command(wish, data_dir, output)
+        run_job_command(command, data_dir, output)
         return
-    if len(wish.names) != 1 or consent.dry_run:
+    if len(command.names) != 1 or consent.dry_run:
         raise typer.BadParameter("follows one job that is named", param_hint="--follow")
-    follow_run.run_and_follow(wish.names[0], data_dir, output)
+    follow_run.run_and_follow(command.names[0], data_dir, output)
 
 
 def command_for(action: Action) -> Callable[..., None]:
-    """The others differ in nothing but what they do."""
+    """The command for an action; all of them take the same options."""
 
     def act(
         matching: job_selection.JobMatchOptions,

@@ -1,4 +1,4 @@
-"""`evenbeat jobs add`, `edit` and `restore`: what people write of jobs."""
+"""`evenbeat jobs add`, `edit` and `restore`: commands that write definitions."""
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -23,7 +23,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Job
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything and say what would be; change nothing.")
+    bool, typer.Option("--dry-run", help="Check everything and show the result; change nothing.")
 ]
 
 
@@ -31,18 +31,16 @@ DryRun = Annotated[
 def add(
     fields: job_options.JobFieldOptions,
     name: Annotated[
-        str | None, typer.Argument(help="What to call it; a job of -f may have its own.")
+        str | None, typer.Argument(help="The job's name; a job in a file may have its own.")
     ] = None,
-    put: Annotated[
-        bool, typer.Option("--put", help="Change the job of this name, if there is one.")
-    ] = False,
+    put: Annotated[bool, typer.Option("--put", help="If a job has this name, change it.")] = False,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
     """Add a job; without a schedule it runs once, now.
 
-    A file has the fields of one job, or an array of jobs; options win over the fields of one.
+    A file holds the fields of one job, or an array of jobs. Options outrank the fields of one job.
 
     Example: evenbeat jobs add report --kind http --cron "0 8 * * MON-FRI" --tz Europe/Berlin
     --payload '{"url": "https://example.com/report"}'
@@ -50,11 +48,14 @@ def add(
     options, found = fields.object(name), fields.read_file()
     if isinstance(found, list):
         if options or put:
-            raise typer.BadParameter("many jobs say everything themselves", param_hint="--file")
+            raise typer.BadParameter(
+                "an array of jobs takes no other options: write them into the file",
+                param_hint="--file",
+            )
         add_many(cast("list[Any]", found), dry_run, data_dir, output)
         return
     if put and dry_run:
-        raise typer.BadParameter("goes without --put", param_hint="--dry-run")
+        raise typer.BadParameter("cannot be used with --put", param_hint="--dry-run")
     with job_options.errors_by_field():
         job_in = JobIn.model_validate(job_options.fields_of(found) | options)
     job, now = with_app(lambda eb: add_one(eb, job_in, put, dry_run), data_dir, find=find_app)
@@ -65,13 +66,13 @@ def add(
 
 
 async def add_one(eb: Evenbeat, job_in: JobIn, put: bool, dry_run: bool) -> tuple[Job, datetime]:
-    asked = job_in.to_core()
+    new_job = job_in.to_core()
     if put:
-        job = await eb.jobs.put(asked, by=cli_actor())
+        job = await eb.jobs.put(new_job, by=cli_actor())
     else:
         async with open_connection(eb, dry_run) as connection:
             job = await eb.jobs.add(
-                asked, dedupe_key=job_in.dedupe_key, connection=connection, by=cli_actor()
+                new_job, dedupe_key=job_in.dedupe_key, connection=connection, by=cli_actor()
             )
     return job, await eb.now()
 
@@ -90,8 +91,8 @@ def add_many(jobs: list[Any], dry_run: bool, data_dir: str | None, output: print
         printing.print_model(BatchOut.from_core(batch), dry_run=dry_run)
         return
     what = "Would add" if dry_run else "Added"
-    there = f"; {len(batch.found)} are there already" if batch.found else ""
-    typer.echo(f"{what} {printing.format_count(batch.new_count, 'job')}{there}.")
+    existing = f"; {len(batch.found)} exist already" if batch.found else ""
+    typer.echo(f"{what} {printing.format_count(batch.new_count, 'job')}{existing}.")
     print_warnings(batch.warnings)
 
 
@@ -106,7 +107,7 @@ def print_added(job: Job, now: datetime, *, dry_run: bool) -> None:
     elif job.is_new:
         what = f"Added {name} ({job.uid})" if job.definition.name else f"Added {name}"
     else:
-        what = f"There is {name} ({job.uid})"
+        what = f"{name} exists already ({job.uid})"
     typer.echo(f"{what}: {words}.")
     typer.echo(f"Next run: {printing.format_moment(job.pulse.due_at, now) or 'none'}")
     print_warnings(JobOut.from_core(job, now).warnings)
@@ -121,24 +122,24 @@ def print_warnings(warnings: Iterable[str]) -> None:
 def edit(
     job: job_selection.JobArgument,
     fields: job_options.JobFieldOptions,
-    name: Annotated[str | None, typer.Option(help="Another name for it.")] = None,
+    name: Annotated[str | None, typer.Option(help="A new name for the job.")] = None,
     version: Annotated[
-        int | None, typer.Option(help="Only if it still is at this version.")
+        int | None, typer.Option(help="Edit only if the job is at this version.")
     ] = None,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Change what is given of a job, and leave the rest; a run in hand keeps what it began with.
+    """Change the given fields of a job; a run in progress keeps the old definition.
 
-    Labels and --runs-on that are given replace those it has. A field that is null in the file gets
-    its default back.
+    Given labels and --runs-on replace those of the job. A field that is null in the file gets its
+    default back.
 
     Example: evenbeat jobs edit report --daily 06:30 --tz Europe/Berlin --timeout 10m
     """
     body = job_options.fields_of(fields.read_file()) | fields.object(name)
     if not body:
-        raise typer.BadParameter("say what to change, by options or by a file")
+        raise typer.BadParameter("say what to change, by options or in a file")
 
     async def work(eb: Evenbeat) -> tuple[Job, Job, datetime]:
         was, now = await eb.jobs.find(job), await eb.now()
@@ -149,8 +150,8 @@ def edit(
             to = apply_changes(was, changes, now)
         if not changes:
             return was, was, now
-        held = was.version if version is None else version
-        job_now = await eb.jobs.edit(was.uid, to, version=held, by=cli_actor(), dry_run=dry_run)
+        expected = was.version if version is None else version
+        job_now = await eb.jobs.edit(was.uid, to, version=expected, by=cli_actor(), dry_run=dry_run)
         return was, job_now, now
 
     was, job_now, now = with_app(work, data_dir, find=find_app)
@@ -173,7 +174,7 @@ def print_changes(
     name = job.definition.name or job.uid
     print_warnings(after["warnings"])
     if not rows:
-        typer.echo(f"{name} is so already.")
+        typer.echo(f"{name} has these values already.")
         return
     typer.echo(f"{'Would change' if dry_run else 'Changed'} {name}, version {job.version}.")
     printing.print_table(("field", "was", "is"), rows)
@@ -181,11 +182,11 @@ def print_changes(
 
 def restore(
     job: job_selection.JobArgument,
-    version: Annotated[int, typer.Argument(help="As `evenbeat jobs versions` shows it.")],
+    version: Annotated[int, typer.Argument(help="The number that `evenbeat jobs versions` shows.")],
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Edit a job back to a definition it had.
+    """Restore an earlier definition of a job.
 
     Example: evenbeat jobs restore report 3
     """

@@ -1,4 +1,4 @@
-"""`evenbeat jobs list`, `show`, `next` and `versions`: jobs as they are."""
+"""`evenbeat jobs list`, `show`, `next` and `versions`: commands that show jobs."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -48,16 +48,16 @@ ORDERS = {
     Sort.NAME: "name",
     Sort.PRIORITY: "priority",
 }
-# Of these, people want the last, the newest or the highest first.
-DOWNWARDS = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
+# Sorted in descending order by default: the newest or the highest first.
+DESCENDING = (Sort.CREATED, Sort.UPDATED, Sort.LAST_RUN, Sort.PRIORITY)
 
 
 @expand_option_sets
 def list_jobs(
     matching: job_selection.JobMatchOptions,
     page: PageOptions,
-    sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.CREATED,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    sort: Annotated[Sort, typer.Option(help="Sort by this.")] = Sort.CREATED,
+    reverse: Annotated[bool, typer.Option("--reverse", help="In reverse order.")] = False,
     watch: WatchOption = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
@@ -66,10 +66,10 @@ def list_jobs(
 
     Example: evenbeat jobs list --state failed --sort last-run
     """
-    is_down = (sort in DOWNWARDS) is not reverse
-    order = f"{ORDERS[sort]}_{'desc' if is_down else 'asc'}"
+    is_descending = (sort in DESCENDING) is not reverse
+    order = f"{ORDERS[sort]}_{'desc' if is_descending else 'asc'}"
 
-    async def look(eb: Evenbeat) -> None:
+    async def show(eb: Evenbeat) -> None:
         found = await eb.listing.page(
             matching.filter(), order=order, limit=page.limit, offset=page.offset
         )
@@ -84,7 +84,7 @@ def list_jobs(
         printing.print_table(COLUMNS, [job_row(job, now) for job in found.jobs])
         page.print_rest(len(found.jobs), found.total)
 
-    show_or_watch(look, watch, data_dir, output)
+    show_or_watch(show, watch, data_dir, output)
 
 
 def job_row(job: Job, now: datetime) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ def show_job(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show a job: where it stands, what comes next, how its last runs went.
+    """Show a job: its state, its definition, its next run and its last runs.
 
     Example: evenbeat jobs show report
     """
@@ -175,7 +175,7 @@ def run_row(run: Run, now: datetime) -> tuple[Any, ...]:
 def next_beats(
     job: job_selection.JobArgument,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="So many of them.")
+        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="How many beats.")
     ] = 10,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
@@ -185,7 +185,7 @@ def next_beats(
     Example: evenbeat jobs next report -n 3
     """
 
-    # Loaded here: what the API says of jobs takes a while, and the list needs none of it.
+    # Imported here: the wire models take a while to load, and `list` does not need them.
     from evenbeat.api.v1.jobs.wire.job_out import next_beats as beats_of
 
     found, now = with_app_and_time(lambda eb: eb.jobs.find(job), data_dir)
@@ -206,7 +206,7 @@ def next_beats(
     if rows:
         printing.print_table(("beat", "in UTC"), rows)
     else:
-        typer.echo(f"No beat is to come: it is {found.pulse.state}.")
+        typer.echo(f"No beat is to come: the job is {found.pulse.state}.")
 
 
 def versions(
@@ -214,9 +214,9 @@ def versions(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List every definition that a job has had, the one in force first.
+    """List every definition that a job has had, the present one first.
 
-    Of a deleted job too, by its id.
+    A deleted job is found by its id.
 
     Example: evenbeat jobs versions report
     """

@@ -1,4 +1,4 @@
-"""Which jobs a command means: by name or id, or all that match."""
+"""Choosing the jobs of a command: by name or id, or by options that jobs match."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -18,7 +18,7 @@ JobArgument = Annotated[
 JobsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Names or ids; or choose them by options.",
+        help="Names or ids; or choose jobs by options.",
         autocompletion=complete_jobs,
         metavar="JOB",
     ),
@@ -27,25 +27,23 @@ JobsArgument = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class JobMatchOptions:
-    """Which jobs: all conditions that are given must hold."""
+    """Conditions on jobs; a job must meet all that are given."""
 
     state: Annotated[
         list[State] | None,
-        typer.Option("--state", "--status", help="In this state; give it again for another."),
+        typer.Option("--state", "--status", help="In this state; may be repeated."),
     ] = None
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Of this kind; give it again for another.")
-    ] = None
-    group: Annotated[
-        list[str] | None, typer.Option(help="Of this group; give it again for another.")
-    ] = None
+    kind: Annotated[list[str] | None, typer.Option(help="Of this kind; may be repeated.")] = None
+    group: Annotated[list[str] | None, typer.Option(help="Of this group; may be repeated.")] = None
     label: Annotated[
         list[str] | None,
         typer.Option(help="With this label, as in team=search, or with this tag."),
     ] = None
     search: Annotated[
         str | None,
-        typer.Option(help="With this in the name, kind, source or address, in any case."),
+        typer.Option(
+            help="With this text in the name, kind, source or address; case does not matter."
+        ),
     ] = None
 
     def filter(self) -> Filter:
@@ -59,7 +57,7 @@ class JobMatchOptions:
 
 
 def read_labels(written: list[str] | None) -> dict[str, str]:
-    """A tag is a label that says nothing but its name."""
+    """Labels by name; a tag is a label with an empty value."""
     pairs = [text.partition("=") for text in written or ()]
     if any(not name for name, _, _ in pairs):
         raise typer.BadParameter("write it as name=value", param_hint="--label")
@@ -67,10 +65,10 @@ def read_labels(written: list[str] | None) -> dict[str, str]:
 
 
 async def find_named_jobs(eb: Evenbeat, names: list[str]) -> Filter:
-    """Those that are named, each of which must be there."""
+    """The named jobs; NotFound if one of them does not exist."""
     return Filter(uids=frozenset([(await eb.jobs.find(name)).uid for name in names]))
 
 
 async def find_job_uid(eb: Evenbeat, name_or_id: str) -> UUID:
-    """An id is taken as it is, since what is left of a deleted job has nothing else."""
+    """An id is not looked up: the history of a deleted job can still be asked for by its id."""
     return read_uid(name_or_id) or (await eb.jobs.find(name_or_id)).uid

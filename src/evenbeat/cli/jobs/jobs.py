@@ -1,10 +1,10 @@
-"""`evenbeat jobs`: everything that people do with jobs."""
+"""`evenbeat jobs`: the commands about jobs."""
 
 import typer
 
 from evenbeat.cli.shell.lazy_commands import LazyCommand, make_lazy_group
 
-VERBS = {
+COMMANDS = {
     "add": LazyCommand("jobs.job_edits", "add"),
     "list": LazyCommand("jobs.job_lists", "list_jobs"),
     "show": LazyCommand("jobs.job_lists", "show_job"),
@@ -22,5 +22,7 @@ VERBS = {
 }
 
 app = typer.Typer(
-    cls=make_lazy_group(VERBS), help="Jobs: add, look, change, run, stop.", no_args_is_help=True
+    cls=make_lazy_group(COMMANDS),
+    help="Jobs: add, list, show, change, run, stop.",
+    no_args_is_help=True,
 )

@@ -1,4 +1,4 @@
-"""`evenbeat schedule`: what a schedule means, for people to play with."""
+"""`evenbeat schedule`: explains a schedule and lists its beats."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +23,7 @@ def schedule(
     text: Annotated[str, typer.Argument(help='As in "every 30m" or "0 8 * * MON-FRI".')],
     tz: Annotated[str | None, typer.Option(help="Time zone, as in Europe/Berlin.")] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="So many beats.")
+        int, typer.Option("--count", "-n", min=1, max=LARGEST_LISTING, help="How many beats.")
     ] = 10,
     name: Annotated[
         str | None, typer.Option(help="The job's name, which chooses the values of H.")
@@ -33,17 +33,17 @@ def schedule(
     ] = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Say in words what a schedule means, and list its next beats.
+    """Describe a schedule in words, and list its next beats.
 
     Example: evenbeat schedule "0 8 * * MON-FRI" --tz Europe/Berlin -n 5
     """
     start = datetime.now(UTC) if since is None else read_instant(since)
-    rule = read(text, tz)
+    rule = parse_in_zone(text, tz)
     found = preview_timetable(Timetable(rule.seeded(name) if name else rule), start, count)
     if tz and "zone" not in rule.allows:
         found = replace(found, zone=check_zone(tz, "--tz"))
     if output is printing.Format.JSON:
-        # Loaded here: it takes longer than everything else, and the table needs none of it.
+        # Imported here: the wire models take longer to load than all else, and a table needs none.
         from evenbeat.api.v1.jobs.wire.schedule import PreviewOut
 
         printing.print_model(PreviewOut.from_core(found))
@@ -51,8 +51,8 @@ def schedule(
         print_schedule(found, start)
 
 
-def read(text: str, tz: str | None) -> Schedule:
-    """The schedule, in the zone if it has one; an interval has none, and is only shown there."""
+def parse_in_zone(text: str, tz: str | None) -> Schedule:
+    """The schedule in this zone. An interval has no zone: its beats are only shown in it."""
     if tz is None:
         return parse(text)
     with suppress(InvalidInput):
@@ -71,13 +71,13 @@ def read_instant(text: str) -> datetime:
 
 
 def rounded(period: timedelta) -> timedelta:
-    """To the second: an average of 4 hours 17 minutes 8.571429 seconds says no more than that."""
+    """Rounded to seconds: the fraction in 4 hours 17 minutes 8.571429 seconds."""
     return timedelta(seconds=max(round(period.total_seconds()), 1))
 
 
 def print_schedule(found: SchedulePreview, start: datetime) -> None:
     typer.echo(f"{found.words[:1].upper()}{found.words[1:]}")
-    # The other kinds say how often in their words.
+    # The words for other kinds of schedules say how often they beat.
     if found.kind == "cron" and found.effective_period is not None:
         typer.echo(f"On average every {describe_duration(rounded(found.effective_period))}")
     typer.echo()

@@ -1,4 +1,4 @@
-"""`evenbeat templates`: jobs with blanks, and jobs made of them."""
+"""`evenbeat templates`: jobs with parameters, and jobs made from them."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Job
 from evenbeat.core.jobs.templates import Template
 
-app = typer.Typer(help="Jobs with blanks, to make jobs of.", no_args_is_help=True)
+app = typer.Typer(help="Templates: jobs with parameters, to make jobs from.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The template's name.")]
 COLUMNS = ("name", "description", "parameters", "updated_at")
@@ -43,7 +43,7 @@ def list_templates(
 def show_template(
     name: Name, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Show a template: the job, its blanks, and what they are filled with by default.
+    """Show a template: its job, its parameters and their default values.
 
     Example: evenbeat templates show crawl-site
     """
@@ -54,12 +54,15 @@ def show_template(
 def put(
     name: Name,
     file: Annotated[
-        str, typer.Option("--file", "-f", help="JSON as the API takes it; - for standard input.")
+        str,
+        typer.Option(
+            "--file", "-f", help="A file with the JSON that the API takes; - is standard input."
+        ),
     ],
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Make a template of a file, or change the one of this name; jobs made of it stay as they are.
+    """Make a template from a file, or replace the one of this name; jobs made from it stay.
 
     Example: evenbeat templates put crawl-site -f crawl-site.json
     """
@@ -77,7 +80,7 @@ def delete(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Remove a template; jobs made of it stay. Asks first.
+    """Delete a template; jobs made from it stay. Asks first.
 
     Example: evenbeat templates delete crawl-site --yes
     """
@@ -96,13 +99,15 @@ def add_job(
     name: Name,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", help="What a blank gets, as in site=a.example; JSON works."),
+        typer.Option(
+            "--param", "-p", help="The value of a parameter, as in site=a.example; may be JSON."
+        ),
     ] = None,
-    job_name: Annotated[str | None, typer.Option(help="What to call the job.")] = None,
+    job_name: Annotated[str | None, typer.Option(help="The name of the job.")] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Make a job of a template, its blanks filled in.
+    """Make a job from a template, with these parameters.
 
     Example: evenbeat templates add-job crawl-site --job-name crawl-a -p site=a.example
     """
@@ -125,7 +130,7 @@ def add_job(
 
 
 def read_param(text: str) -> tuple[str, Any]:
-    """A value that is JSON is that value; any other is a text."""
+    """The name and the value; a value that is not JSON is taken as text."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise typer.BadParameter("write it as name=value", param_hint="--param")

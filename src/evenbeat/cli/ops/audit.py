@@ -15,7 +15,7 @@ from evenbeat.cli.shell.printing import format_json
 from evenbeat.control.ops.audit import AuditPage
 from evenbeat.core.ops.audit import AuditEntry
 
-app = typer.Typer(help="What people did.", no_args_is_help=True)
+app = typer.Typer(help="The audit: who changed what, and when.", no_args_is_help=True)
 
 COLUMNS = ("id", "at", "who", "action", "job", "what")
 
@@ -25,7 +25,8 @@ def list_entries(
     job: Annotated[
         str | None,
         typer.Option(
-            help="Of this job, by name or id; by id, deleted or not.", autocompletion=complete_jobs
+            help="Of this job, by name or id; a deleted job by its id.",
+            autocompletion=complete_jobs,
         ),
     ] = None,
     actor: Annotated[
@@ -33,7 +34,8 @@ def list_entries(
     ] = None,
     limit: Limit = 50,
     before: Annotated[
-        int | None, typer.Option(help="Older than the entry of this id: the next page.")
+        int | None,
+        typer.Option(help="Only entries older than the one with this id: the next page."),
     ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,

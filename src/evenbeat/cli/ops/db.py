@@ -1,4 +1,4 @@
-"""`evenbeat db`: the schema and the database below everything."""
+"""`evenbeat db`: commands about the schema and the database."""
 
 import asyncio
 import os
@@ -17,7 +17,9 @@ from evenbeat.config import load
 from evenbeat.postgres import find_program
 from evenbeat.store.database import migrations
 
-app = typer.Typer(help="The schema, and the database below everything.", no_args_is_help=True)
+app = typer.Typer(
+    help="The schema and the database: migrate, back up, restore.", no_args_is_help=True
+)
 app.command()(backups.backup)
 app.command()(backups.restore)
 
@@ -43,12 +45,12 @@ def migrate(dry_run: DryRun = False, data_dir: DataDir = None) -> None:
 
 @app.command()
 def rollback(
-    steps: Annotated[int, typer.Option(min=1, help="How many migrations to take back.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="How many migrations to roll back.")] = 1,
     dry_run: DryRun = False,
     yes: Yes = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Take the newest migrations back, and what they hold with them.
+    """Roll back the newest migrations; their tables are dropped with all rows.
 
     Example: evenbeat db rollback --steps 1 --dry-run
     """
@@ -72,7 +74,7 @@ def rollback(
         names = ", ".join(map(str, planned))
         if not yes:
             typer.confirm(
-                f"Roll back {names}? Their tables go, with everything in them", abort=True, err=True
+                f"Roll back {names}? Their tables are dropped with all rows", abort=True, err=True
             )
         with_url(work, data_dir)
 
@@ -109,7 +111,7 @@ def steps_of(found: migrations.SchemaStatus) -> list[tuple[str, str, datetime | 
 
 @app.command()
 def url(data_dir: DataDir = None) -> None:
-    """Print the database's URL, password included.
+    """Print the URL of the database, with its password.
 
     Example: evenbeat db url
     """
@@ -122,7 +124,7 @@ def url(data_dir: DataDir = None) -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context, data_dir: DataDir = None) -> None:
-    """Open psql on the database; arguments go to it, and its exit code is the command's.
+    """Open psql on the database. It gets the arguments, and its exit code is the exit code here.
 
     Example: evenbeat db psql -c "select count(*) from evenbeat.job"
     """
@@ -139,9 +141,9 @@ def psql(context: typer.Context, data_dir: DataDir = None) -> None:
 
 
 def without_password(url: str) -> tuple[str, dict[str, str]]:
-    """The password goes by the environment: a command line is there for everyone to read."""
+    """Pass the password by the environment: every user can read the command line of a process."""
     parts = urlsplit(url)
-    person, at, hosts = parts.netloc.rpartition("@")
-    name, _, password = person.partition(":")
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
     given = {"PGPASSWORD": unquote(password)} if password else {}
     return urlunsplit(parts._replace(netloc=f"{name}{at}{hosts}")), {**os.environ, **given}

@@ -1,4 +1,4 @@
-"""`evenbeat doctor`: what is wrong with an installation, and what to do about it."""
+"""`evenbeat doctor`: finds what is wrong with an installation, with advice for each finding."""
 
 from typing import Annotated
 
@@ -13,14 +13,18 @@ from evenbeat.control.ops.doctor import CHECKS, Finding, diagnose
 
 def doctor(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out the rules, which read all of history.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Leave out the rules of `evenbeat verify`, which read the whole history.",
+        ),
     ] = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Look for what is wrong: schema, storage, lag, nodes, vacuum, connections, clock, rules.
+    """Check schema, storage, lag, nodes, vacuum, connections, clock and rules.
 
-    Changes nothing. Ends with exit code 1 if anything is wrong, with advice for each of it.
+    Changes nothing. Exit code 1 if anything is wrong; each finding comes with advice.
 
     Example: evenbeat doctor --quick
     """

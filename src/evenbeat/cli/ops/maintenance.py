@@ -1,4 +1,4 @@
-"""`evenbeat maintenance`: one switch that keeps every node from starting anything."""
+"""`evenbeat maintenance`: while it is on, no node starts a run."""
 
 from datetime import datetime
 from typing import Annotated
@@ -11,18 +11,16 @@ from evenbeat.cli.shell.app_session import cli_actor, with_app_and_time
 from evenbeat.cli.shell.options import DataDir
 from evenbeat.store.ops.maintenance import Maintenance
 
-app = typer.Typer(
-    help="The switch that keeps every node from starting anything.", no_args_is_help=True
-)
+app = typer.Typer(help="Maintenance: while it is on, no node starts a run.", no_args_is_help=True)
 
 
 @app.command("on")
 def switch_on(
-    reason: Annotated[str, typer.Argument(help="Why, for everyone who asks.")],
+    reason: Annotated[str, typer.Argument(help="Why maintenance is on; others see it.")],
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Start nothing from now on, anywhere; what runs finishes.
+    """Start no more runs on any node; runs in progress finish.
 
     Example: evenbeat maintenance on "moving the database"
     """
@@ -33,7 +31,7 @@ def switch_on(
 
 @app.command("off")
 def switch_off(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """Go on as usual; every job catches up as it is set to.
+    """Start runs again; every job catches up as its definition says.
 
     Example: evenbeat maintenance off
     """
@@ -47,7 +45,7 @@ def switch_off(data_dir: DataDir = None, output: printing.Output = printing.Form
 
 @app.command("status")
 def show_status(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """Say whether maintenance is on, since when, why and by whom.
+    """Show whether maintenance is on, since when, why, and by whom.
 
     Example: evenbeat maintenance status
     """

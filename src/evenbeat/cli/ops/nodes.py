@@ -1,4 +1,4 @@
-"""`evenbeat nodes`: who runs jobs, and who is to rest."""
+"""`evenbeat nodes`: lists the nodes, and drains them."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,17 +12,17 @@ from evenbeat.cli.shell.options import DataDir
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.store.ops.nodes import StoredNode
 
-app = typer.Typer(help="The processes that run jobs.", no_args_is_help=True)
+app = typer.Typer(help="Nodes: the processes that run jobs.", no_args_is_help=True)
 
 NodeArgument = Annotated[
-    str, typer.Argument(help="Its id or name, as `evenbeat nodes list` shows them.")
+    str, typer.Argument(help="The node's id or name, as `evenbeat nodes list` shows it.")
 ]
 COLUMNS = ("id", "name", "status", "running", "kinds", "labels", "joined", "alive_until")
 
 
 @app.command("list")
 def list_nodes(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """List the nodes that live, and those that died lately.
+    """List the nodes that are alive, and those that died recently.
 
     Example: evenbeat nodes list
     """
@@ -39,7 +39,7 @@ def list_nodes(data_dir: DataDir = None, output: printing.Output = printing.Form
 def drain(
     node: NodeArgument, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Let a node finish what it runs, and give it nothing more: before it is taken down.
+    """Let a node finish its runs and start no more, for example before you stop it.
 
     Example: evenbeat nodes drain 3
     """
@@ -54,7 +54,7 @@ def drain(
 def undrain(
     node: NodeArgument, data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE
 ) -> None:
-    """Give a drained node work again.
+    """Let a drained node start runs again.
 
     Example: evenbeat nodes undrain 3
     """
@@ -66,15 +66,17 @@ def undrain(
 
 
 async def find_node_id(eb: Evenbeat, id_or_name: str) -> int:
-    living = [node for node in await eb.nodes.all() if node.is_alive]
-    by_id = [node.id for node in living if str(node.id) == id_or_name]
-    found = by_id or [node.id for node in living if node.name == id_or_name]
+    live = [node for node in await eb.nodes.all() if node.is_alive]
+    by_id = [node.id for node in live if str(node.id) == id_or_name]
+    found = by_id or [node.id for node in live if node.name == id_or_name]
     if not found:
-        names = ", ".join(sorted({node.name for node in living})) or "none"
-        raise NotFound(f"no living node {id_or_name}; those that live: {names}")
+        names = ", ".join(sorted({node.name for node in live})) or "none"
+        raise NotFound(f"no live node {id_or_name}; the live nodes are: {names}")
     if len(found) > 1:
         ids = ", ".join(map(str, found))
-        raise Conflict(f"several living nodes are named {id_or_name}: say which by its id, {ids}")
+        raise Conflict(
+            f"several live nodes are named {id_or_name}: give an id instead, one of {ids}"
+        )
     return found[0]
 
 

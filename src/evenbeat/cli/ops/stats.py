@@ -1,4 +1,4 @@
-"""`evenbeat stats`: what jobs and runs come to, of everything, a job, a kind or a group, by day."""
+"""`evenbeat stats`: counts of jobs and runs, for all, a job, a kind or a group, or by day."""
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -30,26 +30,28 @@ DAY_COLUMNS = (
 def stats(
     job: Annotated[
         str | None,
-        typer.Option(help="Of this job alone, by name or id.", autocompletion=complete_jobs),
+        typer.Option(help="Only of this job, by name or id.", autocompletion=complete_jobs),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Of jobs of this kind.")] = None,
     group: Annotated[str | None, typer.Option(help="Of jobs of this group.")] = None,
     days: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_DAYS_SHOWN, help="By day (UTC), of the last so many."),
+        typer.Option(
+            min=1, max=MOST_DAYS_SHOWN, help="By day (UTC), for this many days up to today."
+        ),
     ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show what jobs and runs come to: of everything, or of a job, a kind or a group.
+    """Show counts of jobs and runs, for all jobs, one job, a kind or a group.
 
-    Jobs by state, runs by outcome, the success rate, durations and dead letters. Days of jobs that
-    run once are counted by kind and group alone.
+    Jobs by state, runs by outcome, the success rate, durations and dead letters. By day, one-off
+    jobs are counted only by kind and group.
 
     Example: evenbeat stats --job report --days 7
     """
     if job is not None and (kind is not None or group is not None):
-        raise typer.BadParameter("goes with neither --kind nor --group", param_hint="--job")
+        raise typer.BadParameter("cannot be used with --kind or --group", param_hint="--job")
     scope = StatisticsScope(kind=kind, group=group)
     if days is not None:
         print_trend(with_app(lambda eb: find_trend(eb, days, job, scope), data_dir), output)
@@ -98,28 +100,28 @@ def print_overview(overview: Overview, output: printing.Format) -> None:
     printing.print_table(("what", "value"), rows)
 
 
-def print_job_statistics(counted: JobStatistics, now: datetime, output: printing.Format) -> None:
+def print_job_statistics(statistics: JobStatistics, now: datetime, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.ops.wire.statistics import JobStatsOut
 
-        printing.print_model(JobStatsOut.from_core(counted))
+        printing.print_model(JobStatsOut.from_core(statistics))
         return
-    taken = counted.durations
+    durations = statistics.durations
     rows = [
-        ("runs", counted.total),
-        ("runs completed", counted.completed),
-        ("runs failed", counted.failed),
-        ("runs cancelled", counted.cancelled),
-        ("success rate", percent(counted.success_rate)),
-        ("average duration", seconds(taken and taken.average)),
-        ("half took at most", seconds(taken and taken.p50)),
-        ("95 % took at most", seconds(taken and taken.p95)),
-        ("99 % took at most", seconds(taken and taken.p99)),
-        ("longest", seconds(taken and taken.longest)),
-        ("last run", printing.format_moment(counted.last_run_at, now)),
-        ("next run", printing.format_moment(counted.next_run_at, now)),
-        ("dead letters", counted.dead_letters),
-        ("dead letters not acknowledged", counted.open_dead_letters),
+        ("runs", statistics.total),
+        ("runs completed", statistics.completed),
+        ("runs failed", statistics.failed),
+        ("runs cancelled", statistics.cancelled),
+        ("success rate", percent(statistics.success_rate)),
+        ("average duration", seconds(durations and durations.average)),
+        ("half took at most", seconds(durations and durations.p50)),
+        ("95 % took at most", seconds(durations and durations.p95)),
+        ("99 % took at most", seconds(durations and durations.p99)),
+        ("longest", seconds(durations and durations.longest)),
+        ("last run", printing.format_moment(statistics.last_run_at, now)),
+        ("next run", printing.format_moment(statistics.next_run_at, now)),
+        ("dead letters", statistics.dead_letters),
+        ("dead letters not acknowledged", statistics.open_dead_letters),
     ]
     printing.print_table(("what", "value"), rows)
 

@@ -1,4 +1,4 @@
-"""`evenbeat status`: how everything is, on one screen."""
+"""`evenbeat status`: the state of the whole service on one screen."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,8 @@ from evenbeat.store.ops.nodes import StoredNode
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
-    """What it shows."""
+class StatusScreen:
+    """What `evenbeat status` shows."""
 
     overview: Overview
     lag: ScheduleLag
@@ -32,24 +32,24 @@ def status(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show how everything is: jobs by state, lag, nodes, runs, dead letters.
+    """Show jobs by state, lag, nodes, runs, dead letters and maintenance.
 
     Example: evenbeat status --watch
     """
 
-    async def look(eb: Evenbeat) -> None:
+    async def show(eb: Evenbeat) -> None:
         nodes = [node for node in await eb.nodes.all() if node.is_alive]
         overview, lag = await eb.statistics.of_all(), await eb.lag()
-        screen = Screen(overview, lag, nodes, await eb.maintenance.status())
+        screen = StatusScreen(overview, lag, nodes, await eb.maintenance.status())
         if output is printing.Format.JSON:
             printing.print_json(status_as_object(screen))
         else:
             print_status(screen)
 
-    show_or_watch(look, watch, data_dir, output)
+    show_or_watch(show, watch, data_dir, output)
 
 
-def status_as_object(screen: Screen) -> dict[str, Any]:
+def status_as_object(screen: StatusScreen) -> dict[str, Any]:
     from evenbeat.api.v1.ops.wire.operations import MaintenanceOut, NodesOut
     from evenbeat.api.v1.ops.wire.statistics import StatsOut
 
@@ -61,24 +61,27 @@ def status_as_object(screen: Screen) -> dict[str, Any]:
     }
 
 
-def print_status(screen: Screen) -> None:
+def print_status(screen: StatusScreen) -> None:
     overview, runs = screen.overview, screen.overview.runs
     jobs = [f"{count:,} {state}" for state, count in sorted(overview.jobs.items()) if count]
-    running = sum(node.running for node in screen.nodes)
-    rate = "" if runs.success_rate is None else f" ({runs.success_rate:.1%} went well)"
+    in_progress = sum(node.running for node in screen.nodes)
+    runs_in_progress = printing.format_count(in_progress, "run")
+    rate = "" if runs.success_rate is None else f" ({runs.success_rate:.1%} success)"
     letters = f"{overview.dead_letters:,}, {overview.open_dead_letters:,} not acknowledged"
     printing.print_fields(
         {
             "at": printing.format_instant(overview.at),
             "jobs": ", ".join(jobs) or "none",
             "lag": round_for_people(screen.lag.schedule),
-            "nodes": f"{len(screen.nodes)} alive, {printing.format_count(running, 'run')} in hand",
+            "nodes": f"{len(screen.nodes)} alive, {runs_in_progress} in progress",
             "runs": f"{runs.completed:,} completed, {runs.failed:,} failed{rate}",
             "dead letters": letters,
             "maintenance": maintenance_in_words(screen.maintenance, overview.at),
         }
     )
     if screen.nodes and screen.lag.unserved:
-        typer.echo("\nSome jobs are due that no live node serves: `evenbeat doctor` says which.")
+        typer.echo(
+            "\nSome due jobs have no live node that serves them: `evenbeat doctor` lists them."
+        )
     if not screen.nodes:
-        typer.echo("\nNo node is alive, so nothing runs: start one with `evenbeat worker`.")
+        typer.echo("\nNo node is alive, so no job runs: start a node with `evenbeat worker`.")

@@ -1,4 +1,4 @@
-"""`evenbeat token` and `evenbeat tokens`: make one, list them, revoke one."""
+"""`evenbeat token` and `evenbeat tokens`: makes, lists and revokes tokens of the API."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -20,22 +20,24 @@ from evenbeat.core.time.durations import parse_duration
 from evenbeat.observe import log
 from evenbeat.store.database.connection_errors import translate_privilege_errors
 
-app = typer.Typer(help="The tokens that were made here.", no_args_is_help=True)
+app = typer.Typer(
+    help="The tokens that `evenbeat token` and the API have made.", no_args_is_help=True
+)
 
 COLUMNS = ("id", "name", "role", "issued_at", "issued_by", "expires_at", "revoked_at", "revoked_by")
 NOT_RECORDED = (
-    "This token is not recorded, since {why}: it is good, but `evenbeat tokens` neither lists nor "
-    "revokes it. Make it beside a running `evenbeat up` or `server` to have it recorded."
+    "This token is valid but not recorded ({why}): `evenbeat tokens` cannot list or revoke it. "
+    "Make tokens while `evenbeat up` or `evenbeat server` runs to have them recorded."
 )
 
 
 def token(
-    role: Annotated[Role, typer.Option(help="What its bearer may do.")] = Role.OPERATOR,
-    name: Annotated[str, typer.Option(help="Who its bearer is.")] = "cli",
-    expires: Annotated[str, typer.Option(help="How long it is good, as in 12h or 30d.")] = "30d",
+    role: Annotated[Role, typer.Option(help="What the token allows.")] = Role.OPERATOR,
+    name: Annotated[str, typer.Option(help="Who uses the token.")] = "cli",
+    expires: Annotated[str, typer.Option(help="How long it is valid, as in 12h or 30d.")] = "30d",
     data_dir: DataDir = None,
 ) -> None:
-    """Print a token for the API, alone on the last line.
+    """Print a token for the API; it is the only text on the last line.
 
     Example: evenbeat token --role viewer --name grafana --expires 90d
     """
@@ -53,7 +55,7 @@ def token(
 
 async def issue(settings: Settings, name: str, role: Role, lifetime: timedelta) -> str:
     eb = Evenbeat(settings)
-    # A server is not started for one row: whoever will use the token starts it.
+    # An embedded server is not started for one row: the user of the token will start it.
     if not eb.has_database():
         raise StoreUnavailable("no database is running")
     async with eb:
@@ -71,7 +73,7 @@ def list_tokens(
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List the tokens that were made, newest first.
+    """List the recorded tokens, newest first.
 
     Example: evenbeat tokens list
     """
@@ -103,13 +105,14 @@ def token_row(token: AccessToken, now: datetime) -> tuple[Any, ...]:
 @app.command()
 def revoke(
     token_id: Annotated[
-        UUID, typer.Argument(help="As `evenbeat tokens list` shows it.", metavar="ID")
+        UUID,
+        typer.Argument(help="The token's id, as `evenbeat tokens list` shows it.", metavar="ID"),
     ],
     yes: Yes = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Revoke a token: it opens nothing any more, within seconds on every process. Asks first.
+    """Revoke a token: within seconds no process accepts it any more. Asks first.
 
     Example: evenbeat tokens revoke 0a6b1c52-6f0e-4b8e-9d0c-3f6a2f3f7a11
     """

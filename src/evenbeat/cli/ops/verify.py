@@ -1,4 +1,4 @@
-"""`evenbeat verify`: whether everything in the database is as it must be."""
+"""`evenbeat verify`: checks the rows of the database by rules that always hold."""
 
 import typer
 
@@ -9,9 +9,9 @@ from evenbeat.control.ops.verify import ALL_RULES, VerifyReport
 
 
 def verify(data_dir: DataDir = None, output: printing.Output = printing.Format.TABLE) -> None:
-    """Check every rule that must hold of jobs, runs, leases and groups; changes nothing.
+    """Check every rule that must hold for jobs, runs, leases and groups; changes nothing.
 
-    Ends with exit code 1 if a rule is broken. Safe to run beside working nodes.
+    Exit code 1 if a rule is broken. Nodes may keep working.
 
     Example: evenbeat verify
     """

@@ -1,4 +1,4 @@
-"""`evenbeat dlq`: dead letters, looked through, acknowledged, requeued, discarded."""
+"""`evenbeat dlq`: lists, acknowledges, requeues and discards dead letters."""
 
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -29,18 +29,20 @@ from evenbeat.core.runs.dead_letters import (
 )
 
 app = typer.Typer(
-    help="Dead letters: beats that ran out of attempts, and what becomes of them.",
+    help="Dead letters: beats that ran out of attempts.",
     no_args_is_help=True,
 )
 
-LetterId = Annotated[UUID, typer.Argument(help="As `evenbeat dlq list` shows it.", metavar="ID")]
+LetterId = Annotated[
+    UUID, typer.Argument(help="The letter's id, as `evenbeat dlq list` shows it.", metavar="ID")
+]
 Ids = Annotated[
     list[UUID] | None,
     typer.Argument(
-        help="Letters, as `evenbeat dlq list` shows them; or choose them by options.", metavar="ID"
+        help="Ids, as `evenbeat dlq list` shows them; or choose letters by options.", metavar="ID"
     ),
 ]
-NoteText = Annotated[str | None, typer.Option(help="What there is to say about it.")]
+NoteText = Annotated[str | None, typer.Option(help="A note for others.")]
 
 COLUMNS = ("id", "state", "job", "kind", "attempts", "failed_at", "error")
 GROUP_COLUMNS = ("signature", "count", "open", "jobs", "kinds", "first_at", "last_at")
@@ -49,7 +51,7 @@ RUN_COLUMNS = ("attempt", "started_at", "node", "error")
 
 @dataclass(frozen=True, slots=True)
 class LetterMatchOptions:
-    """Which letters: all conditions that are given must hold."""
+    """Conditions on letters; a letter must meet all that are given."""
 
     job: Annotated[
         str | None,
@@ -60,9 +62,9 @@ class LetterMatchOptions:
     signature: Annotated[
         str | None, typer.Option(help="With this error, as `evenbeat dlq groups` shows it.")
     ] = None
-    owned_by: Annotated[str | None, typer.Option(help="That this owner sees to.")] = None
+    owned_by: Annotated[str | None, typer.Option(help="With this owner.")] = None
     state: Annotated[
-        list[LetterState] | None, typer.Option(help="In this state; give it again for another.")
+        list[LetterState] | None, typer.Option(help="In this state; may be repeated.")
     ] = None
 
     @property
@@ -70,7 +72,7 @@ class LetterMatchOptions:
         return not any(getattr(self, field.name) for field in fields(self))
 
     def filter(self, *default: LetterState) -> LetterFilter:
-        """Of these states where none is given; of any, where there is no default."""
+        """In the `default` states if --state is not given; without defaults, in any state."""
         states, uid = self.state or default, read_uid(self.job or "")
         return LetterFilter(
             states=frozenset(states) if states else None,
@@ -86,17 +88,17 @@ class LetterMatchOptions:
 @app.command("list")
 @expand_option_sets
 def list_letters(
-    choice: LetterMatchOptions,
+    matching: LetterMatchOptions,
     page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List dead letters, those that nobody has acknowledged first.
+    """List dead letters, unacknowledged ones first.
 
     Example: evenbeat dlq list --state open --kind http
     """
     found, now = with_app_and_time(
-        lambda eb: eb.dead_letters.page(choice.filter(), limit=page.limit, offset=page.offset),
+        lambda eb: eb.dead_letters.page(matching.filter(), limit=page.limit, offset=page.offset),
         data_dir,
     )
     if output is printing.Format.JSON:
@@ -111,19 +113,19 @@ def list_letters(
 @app.command("groups")
 @expand_option_sets
 def list_groups(
-    choice: LetterMatchOptions,
+    matching: LetterMatchOptions,
     page: PageOptions,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List what went wrong, with how often and how long it has.
+    """List the errors of dead letters, with how often and since when each occurred.
 
-    Errors that differ in numbers, ids and names only are one.
+    Errors that differ only in numbers, ids and names count as one.
 
     Example: evenbeat dlq groups --state open
     """
     found, now = with_app_and_time(
-        lambda eb: eb.dead_letters.grouped(choice.filter(), limit=page.limit, offset=page.offset),
+        lambda eb: eb.dead_letters.grouped(matching.filter(), limit=page.limit, offset=page.offset),
         data_dir,
     )
     if output is printing.Format.JSON:
@@ -179,38 +181,40 @@ def show_letter(
 @app.command()
 @expand_option_sets
 def ack(
-    choice: LetterMatchOptions,
+    matching: LetterMatchOptions,
     consent: ConsentOptions,
     ids: Ids = None,
     note: NoteText = None,
-    owner: Annotated[str | None, typer.Option(help="Who sees to it from now on.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Who is responsible from now on.")] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Say that you have seen these dead letters; asks first, unless you name them.
+    """Acknowledge dead letters. Asks first, unless you name them.
 
     Example: evenbeat dlq ack --signature "out of disk" --note "a larger disk is ordered"
     """
     action = LetterAction.ACKNOWLEDGE
-    wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note, owner), consent)
-    run_letter_command(wish, data_dir, output)
+    command = LetterCommand(
+        action, letter_filter(action, ids, matching), Remark(note, owner), consent
+    )
+    run_letter_command(command, data_dir, output)
 
 
 @app.command()
 @expand_option_sets
 def requeue(
-    choice: LetterMatchOptions,
+    matching: LetterMatchOptions,
     consent: ConsentOptions,
     ids: Ids = None,
     payload: Annotated[
         str | None,
-        typer.Option(help="To run one letter with, instead of its own: JSON, @FILE, or -."),
+        typer.Option(help="Another payload, for one letter: JSON, @FILE, or - for standard input."),
     ] = None,
     note: NoteText = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Run these dead letters again, now: by their own jobs, or by new ones that run once.
+    """Run dead letters again, now: by their own jobs, or as new jobs that run once.
 
     Asks first, unless you name them.
 
@@ -218,11 +222,13 @@ def requeue(
     """
     if payload is None:
         action = LetterAction.REQUEUE
-        wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note), consent)
-        run_letter_command(wish, data_dir, output)
+        command = LetterCommand(action, letter_filter(action, ids, matching), Remark(note), consent)
+        run_letter_command(command, data_dir, output)
         return
-    if ids is None or len(ids) != 1 or consent.dry_run or not choice.is_empty:
-        raise typer.BadParameter("goes with one letter that is named", param_hint="--payload")
+    if ids is None or len(ids) != 1 or consent.dry_run or not matching.is_empty:
+        raise typer.BadParameter(
+            "can be used only with one letter, named by its id", param_hint="--payload"
+        )
     number, given = letter_id(ids[0]), read_json(payload, "--payload")
     letter = with_app(
         lambda eb: eb.dead_letters.requeue(number, Remark(note), payload=given, by=cli_actor()),
@@ -239,55 +245,55 @@ def requeue(
 @app.command()
 @expand_option_sets
 def discard(
-    choice: LetterMatchOptions,
+    matching: LetterMatchOptions,
     consent: ConsentOptions,
     ids: Ids = None,
     note: NoteText = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Do nothing more about these dead letters, for good; asks first.
+    """Discard dead letters for good. Asks first.
 
     Example: evenbeat dlq discard --kind mail --state acknowledged --dry-run
     """
     action = LetterAction.DISCARD
-    wish = LetterCommand(action, letter_filter(action, ids, choice), Remark(note), consent)
-    run_letter_command(wish, data_dir, output)
+    command = LetterCommand(action, letter_filter(action, ids, matching), Remark(note), consent)
+    run_letter_command(command, data_dir, output)
 
 
 @dataclass(frozen=True, slots=True)
 class LetterCommand:
-    """What somebody wants done, and to which letters: those named, or all that match."""
+    """An action on letters: on those that are named, or on all that match."""
 
     action: LetterAction
-    chosen: LetterFilter
+    filter: LetterFilter
     remark: Remark
     consent: ConsentOptions
 
     @property
     def needs_consent(self) -> bool:
-        """To end letters for good, or to touch some that were not named one by one."""
-        is_weighty = self.action is LetterAction.DISCARD or self.chosen.ids is None
-        return is_weighty and not self.consent.yes
+        """Before letters are discarded, or where they were not named one by one."""
+        needs_care = self.action is LetterAction.DISCARD or self.filter.ids is None
+        return needs_care and not self.consent.yes
 
-    async def look(self, eb: Evenbeat) -> LetterActionResult:
-        """What would be done, if all that are named are there."""
-        found = await self._act(eb, self.chosen, dry_run=True)
-        there = {*found.changed, *(each.id for each in found.refused)}
-        for missing in sorted((self.chosen.ids or frozenset()) - there):
+    async def dry_run(self, eb: Evenbeat) -> LetterActionResult:
+        """What the action would do; NotFound if a named letter does not exist."""
+        preview = await self._act(eb, self.filter, dry_run=True)
+        existing = {*preview.changed, *(each.id for each in preview.refused)}
+        for missing in sorted((self.filter.ids or frozenset()) - existing):
             raise NotFound(f"no dead letter {run_uid(missing)}: nothing was done")
-        return found
+        return preview
 
-    async def act(self, eb: Evenbeat, found: LetterActionResult) -> LetterActionResult:
-        """Only what was looked at; what comes to match meanwhile was not asked about."""
-        return await self._act(eb, LetterFilter(ids=frozenset(found.changed)), dry_run=False)
+    async def act(self, eb: Evenbeat, preview: LetterActionResult) -> LetterActionResult:
+        """Act on the letters of the preview only; letters that match later were not confirmed."""
+        return await self._act(eb, LetterFilter(ids=frozenset(preview.changed)), dry_run=False)
 
     async def _act(
-        self, eb: Evenbeat, chosen: LetterFilter, *, dry_run: bool
+        self, eb: Evenbeat, letters: LetterFilter, *, dry_run: bool
     ) -> LetterActionResult:
         return await eb.dead_letters.act(
             self.action,
-            chosen,
+            letters,
             self.remark,
             by=cli_actor(),
             dry_run=dry_run,
@@ -295,33 +301,35 @@ class LetterCommand:
         )
 
 
-def run_letter_command(wish: LetterCommand, data_dir: str | None, output: printing.Format) -> None:
-    found = with_app(wish.look, data_dir)
-    is_refused = bool(found.refused) and not wish.consent.skip_refused
-    if wish.consent.dry_run or is_refused or not found.changed:
-        print_letter_result(found, output)
-        # As it would end without --dry-run.
+def run_letter_command(
+    command: LetterCommand, data_dir: str | None, output: printing.Format
+) -> None:
+    preview = with_app(command.dry_run, data_dir)
+    is_refused = bool(preview.refused) and not command.consent.skip_refused
+    if command.consent.dry_run or is_refused or not preview.changed:
+        print_letter_result(preview, output)
+        # Also with --dry-run: the exit code is that of the real run.
         if is_refused:
             typer.echo(printing.REFUSED, err=True)
             raise typer.Exit(1)
         return
-    if wish.needs_consent:
-        what = printing.format_count(len(found.changed), "dead letter")
-        typer.confirm(f"{wish.action.capitalize()} {what}?", abort=True, err=True)
-    done = with_app(lambda eb: wish.act(eb, found), data_dir)
-    print_letter_result(replace(done, refused=(*found.refused, *done.refused)), output)
+    if command.needs_consent:
+        letters = printing.format_count(len(preview.changed), "dead letter")
+        typer.confirm(f"{command.action.capitalize()} {letters}?", abort=True, err=True)
+    result = with_app(lambda eb: command.act(eb, preview), data_dir)
+    print_letter_result(replace(result, refused=(*preview.refused, *result.refused)), output)
 
 
-def print_letter_result(tally: LetterActionResult, output: printing.Format) -> None:
+def print_letter_result(result: LetterActionResult, output: printing.Format) -> None:
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.dead_letter import LetterActionOut
 
-        printing.print_model(LetterActionOut.from_core(tally))
+        printing.print_model(LetterActionOut.from_core(result))
         return
-    done = f"would {tally.action}" if tally.is_dry_run else str(tally.action)
+    done = f"would {result.action}" if result.is_dry_run else str(result.action)
     rows = [
-        *((run_uid(each), done) for each in tally.changed),
-        *((run_uid(each.id), f"refused: {each.error}") for each in tally.refused),
+        *((run_uid(each), done) for each in result.changed),
+        *((run_uid(each.id), f"refused: {each.error}") for each in result.refused),
     ]
     if rows:
         printing.print_table(("id", "done"), rows)
@@ -330,18 +338,18 @@ def print_letter_result(tally: LetterActionResult, output: printing.Format) -> N
 
 
 def letter_filter(
-    action: LetterAction, ids: list[UUID] | None, choice: LetterMatchOptions
+    action: LetterAction, ids: list[UUID] | None, matching: LetterMatchOptions
 ) -> LetterFilter:
-    """Those that are named; or those that match, in every state that allows it if none is given."""
-    if ids and not choice.is_empty:
-        raise typer.BadParameter("name letters, or choose them by options: not both")
+    """The named letters, or those that match; without --state, in every state that allows it."""
+    if ids and not matching.is_empty:
+        raise typer.BadParameter("name letters or choose them by options, not both")
     if ids:
         return LetterFilter(ids=frozenset(map(letter_id, ids)))
-    if choice.is_empty:
+    if matching.is_empty:
         raise typer.BadParameter(
             "say which letters: name them, or choose them by options such as --job or --state"
         )
-    return choice.filter(
+    return matching.filter(
         *(state for state, allowed in ALLOWED_ACTIONS.items() if action in allowed)
     )
 

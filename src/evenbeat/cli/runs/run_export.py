@@ -1,4 +1,4 @@
-"""`evenbeat runs export`: the history for other programs."""
+"""`evenbeat runs export`: writes the history as CSV or NDJSON."""
 
 import contextlib
 import os
@@ -34,32 +34,33 @@ def export(
     job: Annotated[
         str | None,
         typer.Option(
-            help="Of this job alone, by name or id; by id, deleted or not.",
+            help="Only of this job, by name or id; a deleted job by its id.",
             autocompletion=complete_jobs,
         ),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Started from then on, as in 2026-12-01T00:00Z.")
+        str | None, typer.Option(help="Started at this instant or later, as in 2026-12-01T00:00Z.")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Started before then.")] = None,
+    until: Annotated[str | None, typer.Option(help="Started before this instant.")] = None,
     state: Annotated[
-        list[RunState] | None, typer.Option(help="Of this state; give it again for another.")
+        list[RunState] | None, typer.Option(help="In this state; may be repeated.")
     ] = None,
     form: Annotated[LineFormat, typer.Option("--format", help="csv or ndjson")] = LineFormat.CSV,
     to: Annotated[
-        Path | None, typer.Option(help="A new file; unset: standard output.", dir_okay=False)
+        Path | None, typer.Option(help="A new file; default: standard output.", dir_okay=False)
     ] = None,
     exact: Annotated[
         bool,
         typer.Option(
-            "--exact", help="Leave texts in CSV as they are, formulas for spreadsheets too."
+            "--exact",
+            help="Write texts in CSV unchanged, also those that a spreadsheet runs as formulas.",
         ),
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Write every run as a line, the oldest first, as of one moment; any number of them.
+    """Write every run as a line, the oldest first, from one snapshot.
 
-    In CSV, a text that a spreadsheet would run as a formula has a ' in front; NDJSON is exact.
+    In CSV, a text that a spreadsheet would run as a formula gets a ' in front. NDJSON is exact.
 
     Example: evenbeat runs export --job report --since 2026-12-01T00:00Z --to runs.csv
     """
@@ -102,6 +103,6 @@ def open_output(to: Path | None) -> Generator[IO[bytes]]:
         try:
             yield file
         except BaseException:
-            # Half of a history looks like a whole one.
+            # A partial file would look like a complete one.
             to.unlink(missing_ok=True)
             raise

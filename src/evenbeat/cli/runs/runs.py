@@ -1,4 +1,4 @@
-"""`evenbeat runs`: the history of jobs, and what runs say while they run."""
+"""`evenbeat runs`: the runs of jobs and their log lines."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -18,10 +18,12 @@ from evenbeat.core.jobs.ids import run_id, run_uid
 from evenbeat.core.jobs.model import Run, RunState
 from evenbeat.store.runs.runs import ListedRun, StoredLogLine
 
-app = typer.Typer(help="The history of all jobs.", no_args_is_help=True)
+app = typer.Typer(help="The runs of all jobs, and their log lines.", no_args_is_help=True)
 app.command()(export)
 
-RunId = Annotated[UUID, typer.Argument(help="As `evenbeat runs list` shows it.", metavar="ID")]
+RunId = Annotated[
+    UUID, typer.Argument(help="The run's id, as `evenbeat runs list` shows it.", metavar="ID")
+]
 COLUMNS = ("id", "job", "number", "state", "cause", "started_at", "took", "node", "error")
 
 
@@ -32,14 +34,16 @@ def list_runs(
         typer.Option(help="Of this job, by name or id.", autocompletion=complete_jobs),
     ] = None,
     state: Annotated[
-        list[RunState] | None, typer.Option(help="In this state; give it again for another.")
+        list[RunState] | None, typer.Option(help="In this state; may be repeated.")
     ] = None,
     limit: Limit = 50,
-    before: Annotated[UUID | None, typer.Option(help="Older than this run: the next page.")] = None,
+    before: Annotated[
+        UUID | None, typer.Option(help="Only runs older than this one: the next page.")
+    ] = None,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """List runs of all jobs or of one, the newest first, those in hand included.
+    """List runs of all jobs or of one, the newest first, with those in progress.
 
     Example: evenbeat runs list --job report --state failed
     """
@@ -62,7 +66,7 @@ def list_runs(
 
 
 def page_as_object(page: RecentRunPage) -> dict[str, Any]:
-    """As the API tells of the runs of one job, with the job of each."""
+    """As the API lists the runs of one job, with the name of each run's job."""
     from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 
     return {
@@ -93,12 +97,12 @@ def run_row(listed: ListedRun, now: datetime) -> tuple[Any, ...]:
 def show_run(
     run: RunId,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Wait until it ends, and end as it does.")
+        bool, typer.Option("--follow", help="Wait until it ends; the exit code says how it ended.")
     ] = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show a run: when, where, how it ended, with its result or its stack trace.
+    """Show a run: when and where it ran, how it ended, its result or its stack trace.
 
     Example: evenbeat runs show 65626561-7400-8000-8000-00000000002a
     """
@@ -141,12 +145,12 @@ def run_fields(run: Run, now: datetime) -> dict[str, Any]:
 def logs(
     run: RunId,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Show lines as they come, until the run ends.")
+        bool, typer.Option("--follow", help="Show new lines until the run ends.")
     ] = False,
     data_dir: DataDir = None,
     output: printing.Output = printing.Format.TABLE,
 ) -> None:
-    """Show what a run said, line by line.
+    """Show the log lines of a run.
 
     With --follow, the exit code is 0 if the run completes and 1 if it does not.
 
@@ -154,7 +158,7 @@ def logs(
     """
     if follow:
         if output is printing.Format.JSON:
-            raise typer.BadParameter("goes with tables only", param_hint="--follow")
+            raise typer.BadParameter("cannot be used with --output json", param_hint="--follow")
         follow_run.follow(run_id(run), data_dir, output)
         return
 
@@ -166,4 +170,4 @@ def logs(
     if output is printing.Format.JSON:
         printing.print_json([{"at": e.at, "level": e.level, "message": e.message} for e in lines])
     else:
-        follow_run.tell_lines(lines)
+        follow_run.print_lines(lines)

@@ -1,4 +1,4 @@
-"""An open app for one command: its database runs as long as the command takes."""
+"""Opens an app for one command; an embedded server runs until the command ends."""
 
 import asyncio
 import getpass
@@ -22,7 +22,10 @@ def with_app(
     *,
     find: Callable[[Settings], Evenbeat] = Evenbeat,
 ) -> Result:
-    """Do something with an app whose schema is up to date; `find` it where kinds matter."""
+    """Call `work` with an app whose schema is up to date.
+
+    `find` makes the app; commands that need the user's handlers pass `find_app`.
+    """
 
     async def checked(eb: Evenbeat) -> Result:
         await check_schema(eb)
@@ -34,7 +37,7 @@ def with_app(
 def with_app_and_time(
     work: Callable[[Evenbeat], Awaitable[Result]], data_dir: str | None = None
 ) -> tuple[Result, datetime]:
-    """The same, and the database's time: for what tells how long ago things were."""
+    """The same, with the time of the database, to show how long ago things were."""
 
     async def timed(eb: Evenbeat) -> tuple[Result, datetime]:
         return await work(eb), await eb.now()
@@ -63,10 +66,10 @@ def with_any_schema(
 
 
 def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = None) -> Result:
-    """Do something with the database's URL; an embedded server runs as long as it takes."""
+    """Call `work` with the URL of the database; an embedded server runs until it returns."""
 
     settings = load(data_dir=data_dir)
-    # Standard output is the command's own: `evenbeat db url` may stand in a shell's $( ).
+    # Logs go to standard error: the output of `evenbeat db url` may be used in a shell's $( ).
     log.configure(settings)
 
     async def run() -> Result:
@@ -81,7 +84,7 @@ def with_url(work: Callable[[str], Awaitable[Result]], data_dir: str | None = No
 
 
 def quiet_settings(settings: Settings, data_dir: str | None) -> Settings:
-    """A command says itself what it does: its log is for what goes wrong, unless asked for more."""
+    """Log only warnings and errors, unless the user has set a log level."""
     if settings.origins["log_level"] != "default":
         return settings
     return load(data_dir=data_dir, log_level="warning")
@@ -95,7 +98,7 @@ async def check_schema(eb: Evenbeat) -> None:
 
 
 def actor_name() -> str:
-    """For the record: the name of this machine's user, if it has one."""
+    """The name for the audit: the user of this machine, if it has a name."""
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""What a shell offers while somebody types the name of a job."""
+"""Shell completion of job names."""
 
 import asyncio
 
@@ -12,16 +12,16 @@ MOST_OFFERED = 50
 
 
 def complete_jobs(incomplete: str) -> list[str]:
-    """Names that begin so; nothing where no database runs, since none is started for this."""
+    """Job names with this beginning; none without a running database, which is not started here."""
     try:
         with translate_privilege_errors():
-            return asyncio.run(names_like(incomplete))
+            return asyncio.run(find_names(incomplete))
     except EvenbeatError:
-        # Somebody is typing: the command itself will say what is wrong.
+        # An error would disturb the user's typing: the command itself will report it.
         return []
 
 
-async def names_like(beginning: str) -> list[str]:
+async def find_names(beginning: str) -> list[str]:
     eb = Evenbeat(load())
     if not eb.has_database():
         return []

@@ -1,4 +1,4 @@
-"""Waiting beside a run: what it says as it says it, until it ends."""
+"""Follows a run: prints its log lines as they come, until it ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -12,14 +12,14 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.model import Cause, ErrorClass, Job, Run, RunState, State
 from evenbeat.store.runs.runs import StoredLogLine
 
-# Asked of one row by its key: quick enough for people, and nothing to the database.
-LOOK_EVERY = 0.2
-# Beats that go before it in the meantime are fewer.
+# One row is read by its key: cheap for the database, and fast enough for a user.
+POLL_INTERVAL = 0.2
+# The run is among this many newest ones: fewer beats come before it in the meantime.
 NEWEST = 20
 
 
 def run_and_follow(name: str, data_dir: str | None, output: printing.Format) -> None:
-    """Run a job, wait for that run, and end as it ends."""
+    """Run a job, wait for that run, and exit with its outcome."""
 
     async def work(eb: Evenbeat) -> Run:
         before = await eb.jobs.find(name)
@@ -27,70 +27,72 @@ def run_and_follow(name: str, data_dir: str | None, output: printing.Format) -> 
         typer.echo(await eb.jobs.explain(job.uid), err=True)
         last = before.pulse.run_number
         while True:
-            run = await followed(eb, await begun(eb, job, last), output)
+            run = await wait_for_end(eb, await wait_for_start(eb, job, last), output)
             if run.error_class is not ErrorClass.HANDED_BACK:
                 return run
-            # Its node was stopped, and it begins again elsewhere.
+            # Its node was stopped, and the run starts again on another one.
             last = run.number
 
-    end_as(with_app(work, data_dir), output)
+    exit_with(with_app(work, data_dir), output)
 
 
 def follow(run_id: int, data_dir: str | None, output: printing.Format) -> None:
-    """Wait for a run, and end as it ends."""
+    """Wait for a run, and exit with its outcome."""
 
     async def work(eb: Evenbeat) -> Run:
-        return await followed(eb, await eb.runs.get(run_id), output)
+        return await wait_for_end(eb, await eb.runs.get(run_id), output)
 
-    end_as(with_app(work, data_dir), output)
+    exit_with(with_app(work, data_dir), output)
 
 
-async def begun(eb: Evenbeat, asked: Job, last: int) -> Run:
-    """The run that was asked for: by hand, or the retry that came forward instead."""
-    by_hand = asked.pulse.manual_at is not None
+async def wait_for_start(eb: Evenbeat, requested: Job, last: int) -> Run:
+    """The requested run: a manual one, or the waiting retry that was brought forward instead."""
+    is_manual = requested.pulse.manual_at is not None
     while True:
-        # Looked at before its runs: one that began meanwhile is among them.
-        job = await eb.jobs.get(asked.uid)
+        # The job is read before its runs: a run that starts in between is then among them.
+        job = await eb.jobs.get(requested.uid)
         page = await eb.runs.of_job(job.uid, limit=NEWEST, with_skipped=False)
         for run in reversed(page.runs):
-            if run.number > last and (run.cause is Cause.MANUAL or not by_hand):
+            if run.number > last and (run.cause is Cause.MANUAL or not is_manual):
                 return run
-        awaited = job.pulse.manual_at if by_hand else job.pulse.retry_at
-        if awaited is None and job.pulse.state is not State.RUNNING:
-            raise Conflict(f"the run was called off. {await eb.jobs.explain(job.uid)}")
-        await asyncio.sleep(LOOK_EVERY)
+        waits_until = job.pulse.manual_at if is_manual else job.pulse.retry_at
+        if waits_until is None and job.pulse.state is not State.RUNNING:
+            raise Conflict(
+                f"the run was cancelled before it started. {await eb.jobs.explain(job.uid)}"
+            )
+        await asyncio.sleep(POLL_INTERVAL)
 
 
-async def followed(eb: Evenbeat, run: Run, output: printing.Format) -> Run:
-    """Show what it says until it has ended."""
+async def wait_for_end(eb: Evenbeat, run: Run, output: printing.Format) -> Run:
+    """Print log lines until the run has ended."""
     last = 0
     while True:
-        # Looked at before its lines: what it said before its end is not missed.
+        # The run is read before its lines: lines from just before its end are then not missed.
         run = await eb.runs.get(run.id)
         async for line in lines_of(eb, run.id, after=last):
             last = line.id
             if output is printing.Format.TABLE:
-                tell_lines([line])
+                print_lines([line])
         if run.state is not RunState.RUNNING:
             return run
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
 async def lines_of(eb: Evenbeat, run_id: int, after: int = 0) -> AsyncIterator[StoredLogLine]:
-    """All that it has said so far, some at a time."""
+    """All log lines so far, read page by page."""
     while lines := await eb.runs.lines(run_id, after=after):
         for line in lines:
             yield line
         after = lines[-1].id
 
 
-def tell_lines(lines: Iterable[StoredLogLine]) -> None:
+def print_lines(lines: Iterable[StoredLogLine]) -> None:
     for line in lines:
         typer.echo(f"{printing.format_instant(line.at)} {line.level:7} {line.message}")
 
 
-def end_as(run: Run, output: printing.Format) -> None:
-    """Tell how the run ended, and be 0 only if it completed."""
+def exit_with(run: Run, output: printing.Format) -> None:
+    """Print how the run ended; exit code 0 only if it completed."""
     if output is printing.Format.JSON:
         from evenbeat.api.v1.runs.wire.execution import ExecutionOut
 

@@ -1,7 +1,7 @@
-"""Commands that are loaded when they are called.
+"""Commands that are imported when they are called.
 
-All of them together take half a second to load, most of it for the scheduler itself; a command
-that needs none of it, a wrong word and the completion of a shell should not wait for it.
+Importing all commands takes half a second, most of it for the scheduler itself. A command that does
+not need it, a wrong command name and the completion of a shell do not wait for it.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from evenbeat.core.suggestions import did_you_mean
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is: a Typer app, or a function, of a module beside this one."""
+    """Where a command is defined: a Typer app or a function in a module of this package."""
 
     module: str
     name: str = "app"
 
     def load(self, called: str) -> Any:
         found: Any = getattr(import_module(f"evenbeat.cli.{self.module}"), self.name)
-        # Taken out of a group: alone, it would offer to install the completion of shells.
+        # Built as part of a group: alone, Typer would add options to install shell completion.
         holder = typer.Typer()
         holder.callback()(do_nothing)
         if isinstance(found, typer.Typer):
@@ -34,28 +34,28 @@ class LazyCommand(NamedTuple):
 
 
 def do_nothing() -> None:
-    """Before the command there is nothing to do."""
+    """A callback makes Typer build a group."""
 
 
-def make_lazy_group(verbs: Mapping[str, LazyCommand]) -> type[TyperGroup]:
-    """A class of command groups that has these, after those that it is given."""
+def make_lazy_group(commands: Mapping[str, LazyCommand]) -> type[TyperGroup]:
+    """A class of command groups that has these commands after its own."""
 
-    class Verbs(TyperGroup):
+    class LazyGroup(TyperGroup):
         # Typer brings its own copy of click, whose types have no public name.
         def list_commands(self, ctx: Any) -> list[str]:
-            return [*super().list_commands(ctx), *verbs]
+            return [*super().list_commands(ctx), *commands]
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name in verbs:
-                return verbs[cmd_name].load(cmd_name)
+            if cmd_name in commands:
+                return commands[cmd_name].load(cmd_name)
             return super().get_command(ctx, cmd_name)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            # Typer would suggest only commands that are loaded.
+            # Typer would suggest only imported commands.
             wanted = args[0]
             if not ctx.resilient_parsing and self.get_command(ctx, wanted) is None:
-                meant = did_you_mean(wanted, self.list_commands(ctx))
-                ctx.fail(f"No such command {wanted!r}{meant or '.'}")
+                suggestion = did_you_mean(wanted, self.list_commands(ctx))
+                ctx.fail(f"No such command {wanted!r}{suggestion or '.'}")
             return super().resolve_command(ctx, args)
 
-    return Verbs
+    return LazyGroup

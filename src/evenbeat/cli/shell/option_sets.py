@@ -1,4 +1,4 @@
-"""Sets of options that several commands have: a dataclass, whose fields are the options."""
+"""Sets of options that several commands share: dataclasses whose fields are the options."""
 
 import functools
 import inspect
@@ -9,7 +9,10 @@ from typing import Any
 
 
 def expand_option_sets(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the fields of its sets for options; it is given the sets, filled in."""
+    """Replace each parameter that is a set by the options of that set.
+
+    The command still gets the set, made from the options that were given.
+    """
     parameters = inspect.signature(command).parameters
     sets: dict[str, Any] = {
         name: each.annotation for name, each in parameters.items() if is_dataclass(each.annotation)
@@ -17,9 +20,9 @@ def expand_option_sets(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
-        for name, filled_in in sets.items():
-            options = {field.name: given.pop(field.name) for field in fields(filled_in)}
-            given[name] = filled_in(**options)
+        for name, option_set in sets.items():
+            options = {field.name: given.pop(field.name) for field in fields(option_set)}
+            given[name] = option_set(**options)
         command(**given)
 
     shown = [
@@ -27,15 +30,15 @@ def expand_option_sets(command: Callable[..., None]) -> Callable[..., None]:
         for name, each in parameters.items()
         for option in (options_of(sets[name]) if name in sets else [each])
     ]
-    # Named ones may stand in any order, with a default or without; Typer reads nothing but these.
+    # Keyword-only parameters may have a default or not, in any order. Typer reads only these.
     named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in shown]
     called.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in named}
     return called
 
 
-def options_of(filled_in: Any) -> list[Parameter]:
+def options_of(option_set: Any) -> list[Parameter]:
     return [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(filled_in)
+        for field in fields(option_set)
     ]

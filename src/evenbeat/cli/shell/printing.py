@@ -1,4 +1,4 @@
-"""How commands show things: tables for people, JSON for programs."""
+"""The output of commands: tables for people, JSON for programs."""
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,11 +18,11 @@ from evenbeat.config import Settings
 from evenbeat.core.time.durations import format_duration, round_for_people
 
 LONGEST_LINE = 1_000
-REFUSED = "Nothing is done while one refuses: --skip-refused leaves them out."
+REFUSED = "Nothing was done, since some refused: --skip-refused leaves them out."
 
 
 class Format(StrEnum):
-    """Whom the output is for."""
+    """The format of the output."""
 
     TABLE = "table"
     JSON = "json"
@@ -36,12 +36,12 @@ def print_json(value: object) -> None:
 
 
 def print_model(shown: BaseModel, **more: Any) -> None:
-    """What the REST API would answer, and what it does not know of."""
+    """The response of the REST API, with more fields."""
     print_json(shown.model_dump(mode="json") | more)
 
 
 def format_json(value: object) -> str:
-    """On one line, for a cell."""
+    """JSON on one line, for a cell."""
     return orjson.dumps(value).decode()
 
 
@@ -53,15 +53,15 @@ def print_table(
         return
     table = Table(*names, box=None, pad_edge=False, header_style="bold")
     for row in values:
-        # As text: what stands in brackets would be taken for markup.
+        # As Text: rich would take brackets in a plain string for markup.
         table.add_row(*(Text(format_value(cell)) for cell in row))
-    # One line a row where programs read it: only a terminal has an edge to fold at.
+    # Rows are folded only at the edge of a terminal: a program gets one line for each row.
     console = Console()
     (console if console.is_terminal else Console(width=LONGEST_LINE)).print(table)
 
 
 def print_fields(values: Mapping[str, Any]) -> None:
-    """One thing, a line for each that is known of it; what it does not have is left out."""
+    """Print one thing, a line for each field; empty fields are left out."""
     known = {name: value for name, value in values.items() if value not in (None, (), [], {}, "")}
     width = max(map(len, known), default=0)
     for name, value in known.items():
@@ -73,7 +73,7 @@ def format_instant(at: datetime | None) -> str | None:
 
 
 def format_moment(at: datetime | None, now: datetime) -> str | None:
-    """The exact instant, and how far away that is."""
+    """The exact instant, and how long ago or how far ahead it is."""
     if at is None:
         return None
     away = round_for_people(abs(at - now))
@@ -91,9 +91,9 @@ def format_count(number: int, what: str) -> str:
 def show_progress(
     what: str, *, counts_bytes: bool = False
 ) -> Generator[Callable[[str, int], None]]:
-    """Shows on standard error how far something has come, to whoever sits at a terminal.
+    """Show progress on standard error, if that is a terminal.
 
-    Call what is given with what is being done, and how much more of it is.
+    Call the yielded function with the name of the present part and how much more was done.
     """
     amount = DownloadColumn() if counts_bytes else TextColumn("{task.completed:,}")
     columns = (SpinnerColumn(), TextColumn("{task.description}"), amount, TimeElapsedColumn())
@@ -109,7 +109,7 @@ def show_progress(
         yield advance
 
 
-def settings(settings: Settings, output: Format) -> None:
+def print_settings(settings: Settings, output: Format) -> None:
     names = ("setting", "value", "from", "meaning")
     values = [
         (

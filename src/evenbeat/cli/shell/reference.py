@@ -1,4 +1,4 @@
-"""The reference of all commands, from the commands themselves.
+"""The reference of all commands, made from the commands themselves.
 
 `python -m evenbeat.cli.shell.reference` prints what docs/reference/ops/cli.md shows of them.
 """
@@ -13,30 +13,30 @@ from typer.main import get_command
 
 from evenbeat.cli.commands import app
 
-# Told once for all, at the top of the page.
+# Options of nearly every command: described once, at the top of the page.
 COMMON = ("data_dir", "output")
 BEGIN, END = "<!-- begin: from the commands -->\n", "<!-- end: from the commands -->"
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command with its full name, groups left out; typer's own types have no public name."""
-    yield from below("evenbeat", get_command(app))
+    """Every command with its full name, without groups. Typer's types have no public name."""
+    yield from list_commands_below("evenbeat", get_command(app))
 
 
-def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+def list_commands_below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     if not hasattr(command, "list_commands"):
         yield name, command
         return
     context = typer.Context(command, info_name=name)
     for each in command.list_commands(context):
-        yield from below(f"{name} {each}", command.get_command(context, each))
+        yield from list_commands_below(f"{name} {each}", command.get_command(context, each))
 
 
 def page() -> str:
-    return "\n".join(section(name, command) for name, command in commands())
+    return "\n".join(format_section(name, command) for name, command in commands())
 
 
-def section(name: str, command: Any) -> str:
+def format_section(name: str, command: Any) -> str:
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option"]
     words = [name, *(spelling(each) for each in arguments), "[OPTIONS]" if options else ""]
@@ -56,7 +56,7 @@ def section(name: str, command: Any) -> str:
 
 
 def format_paragraph(paragraph: str) -> str:
-    """On one line; an example stands out."""
+    """One line; an example is set as code."""
     text = " ".join(paragraph.split())
     before, example, command = text.partition("Example: ")
     return f"{before}Example: `{command}`" if example else text

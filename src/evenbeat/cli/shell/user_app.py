@@ -1,4 +1,4 @@
-"""Finds the user's app, whose handlers a process of ours is to serve."""
+"""Finds the user's app, whose handlers a node serves."""
 
 import importlib
 import re
@@ -9,30 +9,30 @@ from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.errors import InvalidSettings
 
-PLACE = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<name>\w+)")
+APP_NAME = re.compile(r"(?P<module>\w+(?:\.\w+)*):(?P<name>\w+)")
 
 
 def find_app(settings: Settings) -> Evenbeat:
-    """The app that `settings.app` names, with these settings; or one with the built-in handlers."""
+    """The app that `settings.app` names, with these settings; else one with built-in handlers."""
     if settings.app is None:
         return Evenbeat(settings)
-    place = PLACE.fullmatch(settings.app)
-    if place is None:
+    match = APP_NAME.fullmatch(settings.app)
+    if match is None:
         raise InvalidSettings("app", f"write package.module:name, not {settings.app!r}")
-    # As `python -m` does it: the app is most often in the directory one stands in.
+    # As `python -m` does: the app is most often in the working directory.
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    found = load(place["module"], place["name"])
+    found = import_app(match["module"], match["name"])
     found.configure(settings)
     return found
 
 
-def load(module: str, name: str) -> Evenbeat:
-    """What the module itself raises is its author's to see, with its stack trace."""
+def import_app(module: str, name: str) -> Evenbeat:
+    """Errors of the module itself are not caught: its author needs the stack trace."""
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
-        # Another name: the module is there, and imports what is not.
+        # With another name the module exists, but imports one that does not.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise InvalidSettings(

@@ -1,4 +1,4 @@
-"""Looking once, or again and again until Ctrl-C."""
+"""Shows something once, or again every two seconds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,23 +14,23 @@ from evenbeat.cli.shell.app_session import with_app
 WatchOption = Annotated[
     bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")
 ]
-LOOK_EVERY = 2.0
+INTERVAL = 2.0
 
 
 def show_or_watch(
-    look: Callable[[Evenbeat], Awaitable[None]],
+    show: Callable[[Evenbeat], Awaitable[None]],
     watch: bool,
     data_dir: str | None,
     output: printing.Format,
 ) -> None:
-    """`look` shows what it finds."""
+    """Call `show` once, or again and again until Ctrl-C."""
     if watch and output is printing.Format.JSON:
-        raise typer.BadParameter("goes with tables only", param_hint="--watch")
+        raise typer.BadParameter("cannot be used with --output json", param_hint="--watch")
 
-    async def keep_looking(eb: Evenbeat) -> None:
+    async def show_forever(eb: Evenbeat) -> None:
         while True:
             Console().clear()
-            await look(eb)
-            await asyncio.sleep(LOOK_EVERY)
+            await show(eb)
+            await asyncio.sleep(INTERVAL)
 
-    with_app(keep_looking if watch else look, data_dir)
+    with_app(show_forever if watch else show, data_dir)

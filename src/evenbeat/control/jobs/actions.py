@@ -32,7 +32,7 @@ from evenbeat.core.ops.audit import Actor, NewAuditEntry, find_differences
 from evenbeat.core.runs.outcome import HandedBack
 from evenbeat.core.runs.settle import SettledRun, settle, stop_job
 from evenbeat.observe import log
-from evenbeat.store.balance import load_map
+from evenbeat.store.balance import unplaced_jobs
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, definitions, groups, jobs, listing
@@ -120,7 +120,7 @@ class JobAction(BulkAction[Action, StoredJob, DecidedJob, UUID]):
         await actions.write_missed_beats(session, count_missed_beats(ready))
         if self.action in MAP_CHANGING_ACTIONS:
             moved = [job.id for job, change in ready if is_misplaced(job, change)]
-            await load_map.mark_unplaced(session, moved, anew=self.action in REPLACING_ACTIONS)
+            await unplaced_jobs.mark_unplaced(session, moved, anew=self.action in REPLACING_ACTIONS)
 
     def id_of(self, decided: DecidedJob) -> UUID:
         return decided[0].uid

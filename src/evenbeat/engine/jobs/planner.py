@@ -8,7 +8,7 @@ from evenbeat.core.jobs.actions import find_passed_beats, is_beat_in_hand
 from evenbeat.core.jobs.catchup import MissedBeats, find_count_limit
 from evenbeat.core.jobs.model import Cause, Pulse
 from evenbeat.placement.placer import Placer
-from evenbeat.store.balance import load_map
+from evenbeat.store.balance import unplaced_jobs
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, unplanned_jobs
@@ -38,7 +38,7 @@ class Planner:
         planned = await self._plan_waiting()
         if self._over:
             over = frozenset(self._over)
-            await load_map.mark_ended(self._database, over)
+            await unplaced_jobs.mark_ended(self._database, over)
             self._over -= over
         await self._placement.place_waiting()
         return planned
@@ -65,7 +65,7 @@ async def plan(session: Session, found: list[UnplannedJob]) -> None:
     await actions.write_missed_beats(
         session, [(job_id, missed) for job_id, missed in counted if missed is not None]
     )
-    await load_map.mark_unplaced(session, [each.job.id for each in found], anew=True)
+    await unplaced_jobs.mark_unplaced(session, [each.job.id for each in found], anew=True)
 
 
 def missed_of(each: UnplannedJob, limit: int) -> MissedBeats | None:

@@ -15,7 +15,7 @@ from evenbeat.core.ops.housekeeping import (
 from evenbeat.observe import failpoint, log
 from evenbeat.placement.placer import Placer
 from evenbeat.placement.score_recording import record_score
-from evenbeat.store.balance import load_map, rebalance_plans, scores
+from evenbeat.store.balance import load_map, rebalance_plans, scores, unplaced_jobs
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import chores, figures, idempotency, retention, tokens
 
@@ -147,7 +147,7 @@ class Janitor:
         """What ended by itself leaves the map, and what takes longer than it did weighs more."""
         if not self._is_balancing:
             return PieceResult(0, 0, is_end=True)
-        until, count = await load_map.mark_mismatches(session, after=chore.cursor, limit=size)
+        until, count = await unplaced_jobs.mark_mismatches(session, after=chore.cursor, limit=size)
         if until is None:
             await load_map.prune_changes(session)
         return PieceResult(until or 0, count, is_end=until is None)

@@ -1,4 +1,4 @@
-"""Plans of rebalances: kept as they were shown, with what became of them."""
+"""Plans of rebalances: stored as they were shown, then applied, undone or removed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -16,9 +16,9 @@ from evenbeat.store.database.pool import Session
 from evenbeat.store.database.statements import Statement, load_statements
 
 SQL = load_statements("balance/rebalance_plans")
-# So many rows are written, or read, in a tenth of the time that a statement may take.
+# Writing or reading this many rows takes a tenth of the time that a statement may take.
 ROWS_AT_ONCE = 5_000
-# What was only looked at is of no use after five minutes; what was done, people ask about later.
+# A preview can be applied for five minutes only; people ask about applied plans much later.
 KEEP_PREVIEWS_FOR = timedelta(days=1)
 KEEP_APPLIED_FOR = timedelta(days=90)
 
@@ -76,18 +76,18 @@ async def find_plan(session: Session, plan_id: UUID) -> StoredPlan:
 
 
 async def lock_plan(session: Session, plan_id: UUID) -> StoredPlan:
-    """The same, for whoever decides what becomes of it: nobody else does before the commit."""
+    """The same, locked until the end of the transaction, to apply the plan or to undo it."""
     return await plan_from_row(session, await session.fetch_row(SQL["lock"], id=plan_id), plan_id)
 
 
 async def find_last_applied(session: Session) -> PlanSummary | None:
-    """The newest rebalance that moved anything and has not been taken back."""
+    """The newest rebalance that moved a job and was not undone."""
     row = await session.fetch_row(SQL["last_applied"])
     return None if row is None else summary_from(row)
 
 
 async def find_newest_change(session: Session) -> int:
-    """Of the load of the coming week: a plan that knows of it knows of all before."""
+    """The number of the newest change of the load map; a plan records it as `seen`."""
     return await session.fetch_value(SQL["newest_change"])
 
 
@@ -123,12 +123,12 @@ async def list_plans(session: Session, *, limit: int) -> list[PlanSummary]:
 
 async def mark_applied(session: Session, plan_id: UUID, *, by: Actor) -> None:
     if not await session.execute(SQL["mark_applied"], id=plan_id, applied_by=by.name):
-        raise AssertionError("a plan is locked, and not applied, before it is marked")
+        raise AssertionError("lock a plan, and check that it was not applied, before marking it")
 
 
 async def mark_undone(session: Session, plan_id: UUID, *, by: Actor) -> None:
     if not await session.execute(SQL["mark_undone"], id=plan_id, undone_by=by.name):
-        raise AssertionError("a plan is locked, and applied, before it is taken back")
+        raise AssertionError("lock a plan, and check that it was applied, before undoing it")
 
 
 async def count_rebalances(session: Session) -> RebalanceTotals:

@@ -1,5 +1,5 @@
--- Plans are written once, when they are made. What becomes of them is decided under a lock on their
--- row, so that of two who apply one plan, one does.
+-- A plan is written once, when it is made. It is applied and undone under a lock on its row, so that
+-- of two transactions that apply one plan, only one does.
 
 -- name: add
 insert into evenbeat.rebalance_plan (
@@ -40,7 +40,7 @@ from evenbeat.rebalance_plan as p
 where p.id = :id;
 
 -- name: lock
--- For whoever applies it or takes it back.
+-- Locks the plan, to apply or undo it.
 select
     :summary
 from evenbeat.rebalance_plan as p
@@ -48,7 +48,7 @@ where p.id = :id
 for no key update;
 
 -- name: last_applied
--- The newest rebalance that has not been taken back: neither an undo nor one that moved nothing.
+-- The newest rebalance that was not undone; undos, and plans that moved nothing, do not count.
 select
     :summary
 from evenbeat.rebalance_plan as p
@@ -59,12 +59,12 @@ order by p.number desc
 limit 1;
 
 -- name: newest_change
--- Of the load of the coming week.
+-- The number of the newest change of the load map.
 select coalesce(max(load_delta.seq), 0)
 from evenbeat.load_delta;
 
 -- name: moves
--- A page of them: a hundred thousand rows at once take longer than a statement may.
+-- A page of the moves: a hundred thousand rows take longer than a statement may.
 select
     move.job_id, move.job_uid, move.old_phase_s, move.new_phase_s, move.old_next_at,
     move.new_next_at, move.effective_from
@@ -91,7 +91,7 @@ order by p.made_at desc, p.id desc
 limit :limit;
 
 -- name: mark_applied
--- Rebalances are numbered under the lock that lets one be applied at a time; undos are not.
+-- Rebalances get a number; the lock of the map keeps two from taking the same. Undos get none.
 update evenbeat.rebalance_plan as p
 set applied_at = :now,
     applied_by = :applied_by,
@@ -111,7 +111,7 @@ where p.id = :id
   and p.undone_at is null;
 
 -- name: rebalances
--- How many there have been, and what the last one came to.
+-- How many rebalances were applied, and what the last one did.
 select p.number as total, p.move_count as moved, p.skip_count as skipped
 from evenbeat.rebalance_plan as p
 where p.number is not null
@@ -119,7 +119,7 @@ order by p.number desc
 limit 1;
 
 -- name: forget
--- A few old ones, with their moves. The last one applied stays: it counts the rebalances.
+-- Remove old plans with their moves, at most :limit. The last applied one stays: its number is the count.
 delete from evenbeat.rebalance_plan as p
 where p.id in (
     select old.id

@@ -1,4 +1,4 @@
-"""The history of the score: how even the load was, every few minutes."""
+"""The history of the score: how even the load was, stored every few minutes."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ SQL = load_statements("balance/scores")
 
 
 async def insert_score(session: Session, score: Score, job_count: int) -> None:
-    """As of now."""
+    """Store the score of this moment."""
     await session.execute(
         SQL["add"],
         score=score.score,
@@ -23,7 +23,7 @@ async def insert_score(session: Session, score: Score, job_count: int) -> None:
 
 
 async def list_scores(session: Session, *, reach: timedelta, step: timedelta) -> list[ScorePoint]:
-    """The worst of every step, oldest first."""
+    """The worst score of every step, oldest first."""
     rows = await session.fetch(SQL["history"], reach=reach, step=step)
     return [
         ScorePoint(

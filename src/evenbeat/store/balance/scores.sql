@@ -1,5 +1,5 @@
 -- name: add
--- Two who look at one instant see the same.
+-- Two processes that measure at the same instant write one row.
 insert into evenbeat.score (at, score, minute_score, peak, peak_over_ideal, job_count)
 values (:now, :score, :minute_score, :peak, :peak_over_ideal, :job_count)
 on conflict (at) do update
@@ -10,7 +10,7 @@ set score = excluded.score,
     job_count = excluded.job_count;
 
 -- name: history
--- The worst of every :step, oldest first: a drop must not vanish in an average.
+-- The worst score of every :step, oldest first: an average would hide a short drop.
 select distinct on (date_bin(:step::interval, score.at, timestamptz '2000-01-01 00:00Z'))
     score.at, score.score, score.minute_score, score.peak, score.peak_over_ideal, score.job_count
 from evenbeat.score

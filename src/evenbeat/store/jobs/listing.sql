@@ -5,8 +5,8 @@
 -- fragment: status
 -- A running job that a person has cancelled is shown as cancelled.
 case
-    when :is_running and pulse.wanted = 'x' then 'x'::"char"
-    when :is_running then 'r'::"char"
+    when pulse.token is not null and pulse.wanted = 'x' then 'x'::"char"
+    when pulse.token is not null then 'r'::"char"
     when pulse.state = 's' and pulse.manual_at is not null then 'p'::"char"
     else pulse.state
 end

@@ -1,4 +1,4 @@
-"""The audit: written along with what it tells of, read newest first."""
+"""The audit: written in the transaction of each change, read newest first."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from evenbeat.store.database.statements import load_statements
 SQL = load_statements("ops/audit")
 
 
-async def write_audit(session: Session, notes: Sequence[NewAuditEntry], *, by: Actor) -> None:
-    """In the transaction of the change: both are there, or neither is."""
+async def write_audit(session: Session, entries: Sequence[NewAuditEntry], *, by: Actor) -> None:
+    """Call it in the transaction of the change: both are committed, or neither."""
     await session.execute(
         SQL["write"],
         actor=by.name,
         request_id=by.request_id,
-        actions=[note.action for note in notes],
-        job_ids=[note.job_id for note in notes],
-        job_uids=[note.job_uid for note in notes],
-        job_names=[note.job_name for note in notes],
-        before=[note.before for note in notes],
-        after=[note.after for note in notes],
+        actions=[entry.action for entry in entries],
+        job_ids=[entry.job_id for entry in entries],
+        job_uids=[entry.job_uid for entry in entries],
+        job_names=[entry.job_name for entry in entries],
+        before=[entry.before for entry in entries],
+        after=[entry.after for entry in entries],
     )
 
 

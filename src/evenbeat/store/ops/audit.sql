@@ -10,8 +10,7 @@ from unnest(
 ) as o (action, job_id, job_uid, job_name, before, after);
 
 -- name: page
--- The newest first; :older_than is the last id of the page before. A job is found by its id, which
--- stays when it is deleted.
+-- The newest first; :older_than is the last id of the previous page. A deleted job keeps its id.
 select
     audit.id, audit.at, audit.actor, audit.action, audit.job_uid, audit.job_name,
     audit.request_id, audit.before, audit.after

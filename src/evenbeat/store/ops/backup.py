@@ -1,6 +1,6 @@
-"""All rows of all our tables, out of one moment of a database, and into an empty one.
+"""Copies all rows of all tables out of a database in one snapshot, and into an empty one.
 
-The schema does not travel: migrations make it, so that there is one truth about it.
+A backup has no schema: the migrations make it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ BackupSink = Callable[[str, bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class BackupTable:
-    """A table, the columns that are written, and how many rows were."""
+    """A table, the columns in the backup, and how many rows it has there."""
 
     name: str
     columns: tuple[str, ...]
@@ -35,7 +35,7 @@ class BackupTable:
 
 @dataclass(frozen=True, slots=True)
 class BackupContents:
-    """What a backup holds besides the rows: by which schema, and how far its sequences were."""
+    """What a backup holds besides the rows: migrations, tables, sequences, the server's version."""
 
     migrations: tuple[AppliedMigration, ...]
     tables: tuple[BackupTable, ...]
@@ -44,13 +44,13 @@ class BackupContents:
 
 
 async def dump_tables(url: str, sink: BackupSink) -> BackupContents:
-    """Hand every row to the sink, table by table in COPY's text format, as of one moment."""
+    """Pass every row to the sink, table by table in COPY's text format, from one snapshot."""
     async with open_read_snapshot(url) as connection:
         session = Session(connection, "database")
         status = await migrate.read_schema_status(session)
         status.check()
         if not status.applied:
-            raise NotFound("there is no schema in this database, and so nothing to back up")
+            raise NotFound("this database has no schema, so there is nothing to back up")
         written = [
             BackupTable(table.name, table.columns, await copy_out(connection, table, sink))
             for table in await list_tables(session)
@@ -76,7 +76,7 @@ async def copy_out(connection: Any, table: BackupTable, sink: BackupSink) -> int
 
 
 async def list_tables(session: Session) -> list[BackupTable]:
-    """In an order in which each finds there what it refers to."""
+    """In an order in which every table comes after those it refers to."""
     found = {row["name"]: row for row in await session.fetch(SQL["tables"])}
     order = TopologicalSorter({name: row["needs"] for name, row in found.items()})
     return [BackupTable(name, tuple(found[name]["columns"])) for name in order.static_order()]
@@ -85,9 +85,9 @@ async def list_tables(session: Session) -> list[BackupTable]:
 async def restore_backup(
     url: str, contents: BackupContents, source: Callable[[str], IO[bytes]], *, replaces: bool
 ) -> None:
-    """Make the schema as it was, fill it, and bring it up to date: all in one transaction.
+    """Make the schema as it was, fill it, and migrate it: all in one transaction.
 
-    What is in the database goes with it, if it `replaces`; else an empty one is asked for.
+    `replaces`: what is in the database is deleted. Otherwise the database must be empty.
     """
     check_schema(contents)
     connection = await connect(url, is_patient=True)
@@ -120,14 +120,14 @@ async def restore_rows(
 
 
 async def drop_old_schema(connection: Any, session: Session, *, replaces: bool) -> None:
-    """Take down whatever schema there is, unless somebody lives in it."""
+    """Remove the present schema; refused while nodes are alive on it."""
     status = await migrate.read_schema_status(session)
     if status.applied:
-        alive = await nodes.count_live_nodes(session)
-        if alive:
-            raise Conflict(f"{alive} nodes are alive on this database: stop them first")
+        live = await nodes.count_live_nodes(session)
+        if live:
+            raise Conflict(f"{live} nodes are alive on this database: stop them first")
         if not replaces:
-            # An older schema has not every table that is asked about; what is refused is undone.
+            # An older schema lacks some of the tables that are checked. A refusal rolls this back.
             await migrate.apply_pending(connection, session)
             status = await migrate.read_schema_status(session)
             await refuse_used_database(session)
@@ -138,8 +138,8 @@ async def drop_old_schema(connection: Any, session: Session, *, replaces: bool) 
 async def refuse_used_database(session: Session) -> None:
     if await session.fetch_value(SQL["is_used"]):
         raise Conflict(
-            "there are jobs, runs, groups, templates, tokens or an audit in this database: restore"
-            " into an empty one, or say --replace to lose what is here"
+            "there are jobs, runs, groups, templates, tokens or audit entries in this database:"
+            " restore into an empty one, or pass --replace to delete what is here"
         )
 
 
@@ -160,7 +160,7 @@ async def copy_in(connection: Any, table: BackupTable, source: Callable[[str], I
 
 
 def check_schema(contents: BackupContents) -> None:
-    """Refuse what a newer version wrote, or one whose migrations were others."""
+    """Refuse a backup of a newer version, or of one with other migrations."""
     try:
         SchemaStatus(migrate.known_migrations(), contents.migrations).check()
     except MigrationFailed as error:

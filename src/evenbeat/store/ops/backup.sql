@@ -1,6 +1,6 @@
 -- name: tables
--- Every table of ours but the records of migrations and the password of this place, with the
--- columns that are written rather than generated, and the tables that must be filled before it.
+-- Every table of the schema except the records of migrations and the password of the SQL login. For
+-- each, the columns that are not generated, and the tables that must be filled before it.
 select
     pg_class.relname as name,
     array(
@@ -27,8 +27,8 @@ where pg_class.relnamespace = to_regnamespace('evenbeat')
 order by pg_class.relname;
 
 -- name: sequences
--- How far each sequence has come; one that nobody asked yet is left out. Read after the tables:
--- sequences are in no snapshot, and one that is ahead of its table only leaves a gap.
+-- The last value of each sequence; unused sequences are left out. Read after the tables: sequences are
+-- not part of a snapshot, and a sequence that is ahead of its table only leaves a gap.
 select sequence.sequencename as name, sequence.last_value as value
 from pg_sequences as sequence
 where sequence.schemaname = 'evenbeat'
@@ -39,7 +39,7 @@ order by sequence.sequencename;
 select setval(format('evenbeat.%I', :name::text)::regclass, :value::bigint);
 
 -- name: is_used
--- Whether anybody would miss what is here.
+-- Whether the database holds anything that a restore would lose.
 select
     exists (select from evenbeat.job)
     or exists (select from evenbeat.run)
@@ -49,7 +49,7 @@ select
     or exists (select from evenbeat.audit);
 
 -- name: truncate_tables
--- Migrations may bring rows along; those of the backup stand for them.
+-- Remove the rows that migrations have inserted: the backup has its own.
 do $$
 begin
     execute (
@@ -63,8 +63,8 @@ end
 $$;
 
 -- name: mark_nodes_dead
--- No node of the place where the backup was taken lives here: what they had in hand is lost, and
--- the first node that joins settles it.
+-- The nodes of the backup do not run on this database: their runs are lost, and the first node that
+-- joins settles them.
 update evenbeat.node
 set dead_at = statement_timestamp()
 where node.dead_at is null;

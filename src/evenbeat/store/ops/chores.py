@@ -1,4 +1,4 @@
-"""Chores: the rows by which nodes agree who does the next piece of housekeeping."""
+"""Chores: one row for each, which a node locks to do the next piece of housekeeping."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +11,9 @@ from evenbeat.store.database.pool import Session
 from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("ops/chores")
-# The one chore on which others wait: nothing is removed before it is counted.
+# Other chores wait for this one: nothing is removed before it is counted.
 COUNT = "count"
-# Whose goal tells up to where letters may be missing.
+# Its goal is the newest removed letter.
 LETTERS = "letters"
 
 
@@ -22,13 +22,13 @@ async def ensure_chores(session: Session, names: Sequence[str]) -> None:
 
 
 async def find_chore_waits(session: Session, names: Sequence[str]) -> dict[str, timedelta]:
-    """How long until each of these is due; what is due has nothing to wait for."""
+    """How long until each of these is due; 0 for those that are."""
     rows = await session.fetch(SQL["waits"], names=list(names))
     return {row["name"]: timedelta(seconds=max(row["seconds"], 0)) for row in rows}
 
 
 async def take_chore(session: Session, name: str) -> Chore | None:
-    """For one piece, until the end of the transaction. None: it is in other hands, or not due."""
+    """Lock a chore for one piece. None: another node has it, or it is not due."""
     row = await session.fetch_row(SQL["take"], name=name)
     if row is None:
         return None
@@ -38,7 +38,7 @@ async def take_chore(session: Session, name: str) -> Chore | None:
 async def record_piece(
     session: Session, name: str, piece: PieceResult, *, took: timedelta, pause: timedelta
 ) -> Chore | None:
-    """Write down what a piece came to; the chore as it stands when that was the last of a round."""
+    """Record the result of a piece; returns the chore after the last piece of a round."""
     row = await session.fetch_row(
         SQL["record_piece"],
         name=name,

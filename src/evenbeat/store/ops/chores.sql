@@ -1,5 +1,5 @@
 -- name: ensure
--- Every chore has its row; a new one is due at once.
+-- Make the missing rows; a new chore is due at once.
 insert into evenbeat.chore (name, next_at)
 select wanted.name, statement_timestamp()
 from unnest(:names::text[]) as wanted (name)
@@ -8,8 +8,8 @@ order by wanted.name
 on conflict (name) do nothing;
 
 -- name: waits
--- How long until each is due. Pauses are about processes, not about schedules: they go by the
--- database's own clock even where tests set :now.
+-- How long until each is due, by the database's own clock even where tests set :now: pauses belong to
+-- processes, not to schedules.
 select
     chore.name,
     extract(epoch from chore.next_at - statement_timestamp())::float8 as seconds
@@ -17,13 +17,13 @@ from evenbeat.chore
 where chore.name = any (:names::text[]);
 
 -- name: take
--- For one piece of it. SKIP LOCKED: what another node is doing need not be waited for.
+-- Take the chore for one piece. SKIP LOCKED: a node does not wait for a chore that another one does.
 select
     chore.name, chore.cursor, chore.goal, chore.next_at, chore.last_at, chore.last_count,
     chore.last_ms, chore.total_count,
     coalesce(chore.swept_at < :now - interval '1 day', true) as is_sweep_due,
-    -- Whoever drew a run's id up to the goal has ended by now. A transaction newer than this one
-    -- is of another server, from which this database was restored.
+    -- Whether every transaction that took a run id up to the goal has ended. A goal with a newer
+    -- transaction than this one comes from another server: the database was restored.
     coalesce(
         pg_snapshot_xmin(pg_current_snapshot()) >= chore.goal_xid
         or pg_current_xact_id() < chore.goal_xid,
@@ -35,8 +35,8 @@ where chore.name = :name
 for no key update skip locked;
 
 -- name: record_piece
--- What the piece came to. The pause holds for every node, so that all of them together take no
--- more than one would.
+-- Record the result of the piece. The pause holds for every node, so that all nodes together do no more
+-- than one would.
 update evenbeat.chore
 set cursor = :cursor,
     next_at = statement_timestamp() + :pause::interval,
@@ -53,15 +53,15 @@ returning
     chore.last_ms, chore.total_count;
 
 -- name: set_goal
--- :newest was read before this transaction had its number: whoever drew an id up to it has a
--- smaller one.
+-- :newest was read before this transaction got its number, so that every transaction that took an id up
+-- to it has a smaller number.
 update evenbeat.chore
 set goal = greatest(chore.goal, :newest),
     goal_xid = pg_current_xact_id()
 where chore.name = :name;
 
 -- name: make_all_due
--- All of them at once, from the first key on; counting never goes back.
+-- Make all chores due at once, from their first key on; only counting keeps its cursor.
 update evenbeat.chore
 set next_at = statement_timestamp(),
     swept_at = null,

@@ -1,4 +1,4 @@
-"""Figures of the whole cluster: taken by one node into a table, read there by everyone."""
+"""Figures of the whole cluster: one node measures and stores them, every process reads them."""
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -25,14 +25,14 @@ from evenbeat.store.ops import nodes
 
 SQL = load_statements("ops/figures")
 CLUSTER, JOBS, BALANCE = "cluster", "jobs", "balance"
-# The probe looks at this many in each lane, so that it answers within milliseconds.
+# The health probe reads this many due jobs of each lane, and so answers within milliseconds.
 MOST_PROBED = 100
-# Beyond this, more is just more.
+# Due jobs and letters are counted up to this number.
 MOST_COUNTED = 10_000
 
 
 async def read_lag(session: Session) -> ScheduleLag:
-    row = await session.fetch_row(SQL["lag"], look=MOST_PROBED)
+    row = await session.fetch_row(SQL["lag"], most=MOST_PROBED)
     if row is None:
         return ScheduleLag(timedelta(0), timedelta(0), 0, None)
     return ScheduleLag(
@@ -44,12 +44,12 @@ async def read_lag(session: Session) -> ScheduleLag:
 
 
 async def save_figures(session: Session) -> None:
-    """Everything but the count of jobs, for everyone to read."""
+    """Store all figures but the count of jobs."""
     await session.execute(SQL["save"], name=CLUSTER, value=await collect_figures(session))
 
 
 async def measure_figures(session: Session) -> ClusterFigures:
-    """Everything but the count of jobs, as it is at this moment; nothing is written."""
+    """All figures but the count of jobs, measured now; nothing is written."""
     return figures_from(await collect_figures(session), await clock.now(session), None)
 
 
@@ -71,7 +71,7 @@ async def collect_figures(session: Session) -> dict[str, Any]:
 
 
 async def save_job_counts(session: Session) -> int:
-    """Jobs by state: reads every pulse."""
+    """Count jobs by state; reads every pulse."""
     await session.execute(SQL["allow_sequential_scans"])
     rows = await session.fetch(SQL["jobs_by_state"])
     counts = {str(STATES[row["state"]]): row["count"] for row in rows}
@@ -80,7 +80,7 @@ async def save_job_counts(session: Session) -> int:
 
 
 async def read_figures(session: Session) -> ClusterFigures | None:
-    """None: nobody has taken any yet."""
+    """None: no node has stored figures yet."""
     rows = {row["name"]: row for row in await session.fetch(SQL["read"], names=[CLUSTER, JOBS])}
     if CLUSTER not in rows:
         return None
@@ -105,18 +105,18 @@ def figures_from(
     )
 
 
-async def save_balance(session: Session, found: BalanceFigures) -> None:
+async def save_balance(session: Session, balance: BalanceFigures) -> None:
     value = {
-        "score": asdict(found.score),
-        "job_counts": list(found.job_counts),
-        "peak_count": found.peak_count,
-        "rebalances": asdict(found.rebalances),
+        "score": asdict(balance.score),
+        "job_counts": list(balance.job_counts),
+        "peak_count": balance.peak_count,
+        "rebalances": asdict(balance.rebalances),
     }
     await session.execute(SQL["save"], name=BALANCE, value=value)
 
 
 async def read_balance(session: Session) -> BalanceFigures | None:
-    """None: nobody has looked at the distribution yet."""
+    """None: no node has measured the distribution yet."""
     row = await session.fetch_row(SQL["read"], names=[BALANCE])
     if row is None:
         return None
@@ -164,5 +164,5 @@ def database_from(taken: dict[str, Any], tables: list[dict[str, Any]]) -> Databa
 
 
 def seconds(number: float | None) -> timedelta | None:
-    """That have passed; a lease that runs on is 0 seconds old."""
+    """As a duration; a lease that still holds ended 0 seconds ago."""
     return None if number is None else timedelta(seconds=max(number, 0))

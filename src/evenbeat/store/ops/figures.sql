@@ -1,57 +1,56 @@
+-- fragment: is_due
+-- Whether a claim may take the job now.
+q.turn_at <= :now
+and q.due_at <= :now
+and q.token is null
+
 -- fragment: due_ungrouped
--- What is due in a lane and in no group; each of the two has an index of its own.
+-- The due jobs of a lane that are in no group. Jobs with and without a group have separate indexes.
 select q.due_at
 from evenbeat.pulse as q
 where q.lane_id = lane.id
   and q.group_id is null
-  and q.turn_at <= :now
-  and q.due_at <= :now
-  and q.token is null
+  and :is_due
 order by q.turn_at
 
 -- fragment: due_grouped
--- What is due in a lane and in a group.
+-- The due jobs of a lane that are in a group.
 select q.due_at
 from evenbeat.pulse as q
 where q.lane_id = lane.id
   and q.group_id is not null
-  and q.turn_at <= :now
-  and q.due_at <= :now
-  and q.token is null
+  and :is_due
 order by q.turn_at
 
 -- name: lag
--- How late the schedule is, for the probe: the most overdue of the first :look in turn of each
--- lane, lanes that a living node serves apart from those that none does. What is parked or rests
--- is not due, and delays nobody; nor is anything late while maintenance is on. Nodes live by the
--- database's own clock.
-with living as materialized (
+-- How late the schedule is, for the health probe: the most overdue among the first :most jobs of each
+-- lane; lanes that a live node serves are apart from those that no live node serves. Jobs that are
+-- parked, paused or disabled are not due. During maintenance nothing counts as late.
+with live as materialized (
     select node.kinds, node.labels
     from evenbeat.node
-    where node.dead_at is null
-      and node.swept_at is null
-      and node.alive_until > statement_timestamp()
+    where :is_alive
 ),
 late as materialized (
     select
         exists (
-            select from living
-            where lane.kind = any (living.kinds)
-              and lane.runs_on <@ living.labels
+            select from live
+            where lane.kind = any (live.kinds)
+              and lane.runs_on <@ live.labels
         ) as is_served,
         least(
             (
                 select min(head.due_at)
                 from (
                     :due_ungrouped
-                    limit :look
+                    limit :most
                 ) as head
             ),
             (
                 select min(head.due_at)
                 from (
                     :due_grouped
-                    limit :look
+                    limit :most
                 ) as head
             )
         ) as due_at
@@ -65,8 +64,8 @@ select
     coalesce(
         extract(epoch from :now - min(late.due_at) filter (where not late.is_served)), 0
     )::float8 as unserved,
-    (select count(*) from living) as nodes,
-    -- How long ago the last of them was believed to live; null: there never was one.
+    (select count(*) from live) as nodes,
+    -- How long ago the last lease ended; null: no node has ever joined.
     (
         select extract(
             epoch from statement_timestamp() - max(least(node.alive_until, node.dead_at))
@@ -76,15 +75,13 @@ select
 from late;
 
 -- name: lanes
--- What waits in each lane, counted up to :most: beyond that, nobody needs to know exactly.
+-- The due jobs of each lane, counted up to :most.
 select
     lane.kind,
     lane.runs_on,
     exists (
         select from evenbeat.node
-        where node.dead_at is null
-          and node.swept_at is null
-          and node.alive_until > statement_timestamp()
+        where :is_alive
           and lane.kind = any (node.kinds)
           and lane.runs_on <@ node.labels
     ) as is_served,
@@ -126,9 +123,9 @@ from evenbeat.run_total
 order by run_total.kind;
 
 -- name: database
--- What PostgreSQL knows of itself. The oldest transaction and the oldest snapshot are what keeps
--- dead rows from being cleared away, whatever autovacuum does. Of other users' sessions the
--- server tells their age only to members of pg_read_all_stats.
+-- Figures from PostgreSQL's own views. The oldest transaction and the oldest snapshot keep autovacuum
+-- from removing dead rows. The server shows the age of other users' sessions only to members of
+-- pg_read_all_stats.
 select
     pg_database_size(current_database()) as size_bytes,
     count(*) filter (where activity.datname = current_database()) as connections,
@@ -161,19 +158,19 @@ where stat.schemaname = 'evenbeat'
 order by stat.relname;
 
 -- name: allow_sequential_scans
--- For a statement that reads a whole table: the engine's connections are told never to do that.
+-- For a statement that reads a whole table: the engine's connections switch sequential scans off.
 select set_config('enable_seqscan', 'on', true);
 
 -- name: jobs_by_state
--- Reads every pulse, once for the whole cluster. Deleted jobs are taken off again: they are few,
+-- Reads every pulse; one node does it for the whole cluster. Deleted jobs are subtracted: they are few,
 -- and have an index.
 select counted.state, sum(counted.count)::bigint as count
 from (
-    select evenbeat.shown_state(pulse) as state, count(*) as count
+    select :current_state as state, count(*) as count
     from evenbeat.pulse
     group by 1
     union all
-    select evenbeat.shown_state(pulse), -count(*)
+    select :current_state, -count(*)
     from evenbeat.job
     join evenbeat.pulse on pulse.id = job.id
     where job.deleted_at is not null

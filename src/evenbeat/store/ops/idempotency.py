@@ -1,4 +1,4 @@
-"""Idempotency keys: a request that comes twice is done once, and answered twice."""
+"""Idempotency keys: a request that is sent twice is done once, with the same answer twice."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +12,7 @@ KEYS_KEPT_FOR = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class KeyedRequest:
-    """A request with a key, and who sent it."""
+    """A request with an idempotency key, and its caller."""
 
     caller: str
     key: str
@@ -22,7 +22,7 @@ class KeyedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """What the first request was told."""
+    """The response to the first request."""
 
     status: int
     body: bytes
@@ -31,7 +31,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequest:
-    """The request that came first with a key; without an answer it is at work, or has died."""
+    """The first request with a key; without an answer it is in progress, or its process died."""
 
     fingerprint: bytes
     request_id: str
@@ -39,21 +39,21 @@ class EarlierRequest:
     answer: StoredResponse | None
 
 
-async def reserve_key(session: Session, ticket: KeyedRequest) -> bool:
+async def reserve_key(session: Session, request: KeyedRequest) -> bool:
     """False: another request has this key."""
     found = await session.fetch_value(
         SQL["reserve"],
-        caller=ticket.caller,
-        key=ticket.key,
-        fingerprint=ticket.fingerprint,
-        request_id=ticket.request_id,
+        caller=request.caller,
+        key=request.key,
+        fingerprint=request.fingerprint,
+        request_id=request.request_id,
         kept_seconds=KEYS_KEPT_FOR.total_seconds(),
     )
     return found is not None
 
 
-async def find_earlier_request(session: Session, ticket: KeyedRequest) -> EarlierRequest | None:
-    row = await session.fetch_row(SQL["find"], caller=ticket.caller, key=ticket.key)
+async def find_earlier_request(session: Session, request: KeyedRequest) -> EarlierRequest | None:
+    row = await session.fetch_row(SQL["find"], caller=request.caller, key=request.key)
     if row is None:
         return None
     has_answer = row["status"] is not None
@@ -61,13 +61,13 @@ async def find_earlier_request(session: Session, ticket: KeyedRequest) -> Earlie
     return EarlierRequest(row["fingerprint"], row["request_id"], row["age"], answer)
 
 
-async def store_response(session: Session, ticket: KeyedRequest, answer: StoredResponse) -> bool:
-    """False: the key is not this request's any more."""
+async def store_response(session: Session, request: KeyedRequest, answer: StoredResponse) -> bool:
+    """False: another request has the key now."""
     stored = await session.execute(
         SQL["store"],
-        caller=ticket.caller,
-        key=ticket.key,
-        request_id=ticket.request_id,
+        caller=request.caller,
+        key=request.key,
+        request_id=request.request_id,
         status=answer.status,
         headers=answer.headers,
         body=answer.body,
@@ -75,14 +75,14 @@ async def store_response(session: Session, ticket: KeyedRequest, answer: StoredR
     return stored == 1
 
 
-async def release_key(session: Session, ticket: KeyedRequest) -> None:
+async def release_key(session: Session, request: KeyedRequest) -> None:
     await session.execute(
-        SQL["release"], caller=ticket.caller, key=ticket.key, request_id=ticket.request_id
+        SQL["release"], caller=request.caller, key=request.key, request_id=request.request_id
     )
 
 
 async def expire_keys(session: Session, *, limit: int, kept: timedelta = KEYS_KEPT_FOR) -> int:
-    """Forget some of the keys that are older than `kept`; says how many."""
+    """Remove some of the keys that are older than `kept`; returns how many."""
     return await session.execute(
         SQL["expire_idempotency"], kept_seconds=kept.total_seconds(), limit=limit
     )

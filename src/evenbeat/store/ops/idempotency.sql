@@ -1,6 +1,6 @@
 -- name: reserve
--- The first request with a key takes it; a key of long ago is as good as new. Whoever gets no row
--- came second, also when both came at once: the loser waits for the winner's row and finds it young.
+-- The first request with a key takes it; an expired key counts as new. No row comes back to the second
+-- request, also if both came at once: it waits for the row of the first one and finds it unexpired.
 insert into evenbeat.idempotency (caller, key, fingerprint, request_id, created_at)
 values (:caller, :key, :fingerprint, :request_id, :now)
 on conflict (caller, key) do update
@@ -23,7 +23,7 @@ where idempotency.caller = :caller
   and idempotency.key = :key;
 
 -- name: store
--- Only by the request that reserved it: a key may have changed hands meanwhile.
+-- Only for the request that reserved the key: another request may have taken it in the meantime.
 update evenbeat.idempotency
 set status = :status,
     headers = :headers::jsonb,
@@ -42,7 +42,7 @@ where idempotency.caller = :caller
   and idempotency.status is null;
 
 -- name: expire_idempotency
--- Forget keys that are old enough, at most so many at once.
+-- Remove expired keys, at most :limit at once.
 delete from evenbeat.idempotency
 where (idempotency.caller, idempotency.key) in (
     select old.caller, old.key

@@ -12,7 +12,7 @@ SQL = load_statements("ops/maintenance")
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Since when nothing is started, why, and who wants it so."""
+    """Since when no run is started, why, and who switched it on."""
 
     since: datetime
     reason: str
@@ -32,6 +32,6 @@ async def switch_off(session: Session) -> None:
 
 
 async def read_maintenance(session: Session) -> Maintenance | None:
-    """None: everything runs as usual."""
+    """None: maintenance is off."""
     row = await session.fetch_row(SQL["status"])
     return None if row is None else Maintenance(row["since"], row["reason"], row["actor"])

@@ -1,5 +1,5 @@
 -- name: switch_on
--- Switched on again, it is still on since the first time; only the reason is another.
+-- If it is on already, it keeps its beginning and gets the new reason and actor.
 insert into evenbeat.maintenance (since, reason, actor)
 values (:now, :reason, :actor)
 on conflict (is_on) do update
@@ -10,8 +10,8 @@ set reason = excluded.reason,
 delete from evenbeat.maintenance;
 
 -- name: lock
--- Who switches waits for who is switching: what was before is then true when it is written down.
--- Claims only read, and read on.
+-- One transaction switches at a time, so that the state before, which goes into the audit, is right.
+-- Claims only read the table, and do not wait for this lock.
 lock table evenbeat.maintenance in share row exclusive mode;
 
 -- name: status

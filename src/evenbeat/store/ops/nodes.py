@@ -1,4 +1,4 @@
-"""The nodes: who is alive, who has died, and what kinds they serve."""
+"""Nodes and lanes: which nodes are alive, and which kinds they serve."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ async def join_node(
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A node as it is kept: alive, draining or dead."""
+    """A row of a node, alive or dead."""
 
     id: int
     name: str
@@ -65,12 +65,12 @@ class StoredNode:
 
 
 async def list_nodes(session: Session, *, dead: int) -> list[StoredNode]:
-    """Those that live, and the last so many that died."""
+    """Every node that was not declared dead, and the newest `dead` of the others."""
     return [node_from(row) for row in await session.fetch(SQL["list_nodes"], dead=dead)]
 
 
 async def drain_node(session: Session, node_id: int, *, is_draining: bool) -> bool:
-    """False: there is no such living node."""
+    """False: there is no such live node."""
     return bool(await session.execute(SQL["drain"], node_id=node_id, is_draining=is_draining))
 
 
@@ -91,12 +91,12 @@ def node_from(row: asyncpg.Record) -> StoredNode:
 
 
 async def find_last_seen(session: Session) -> datetime | None:
-    """When any node was last heard of."""
+    """When any node last renewed its lease."""
     return await session.fetch_value(SQL["last_seen_at"])
 
 
 async def renew(session: Session, node_id: int, lease_duration: timedelta) -> bool:
-    """False: the node has been declared dead, and that is for good."""
+    """False: the node was declared dead, and stays so."""
     renewed = await session.fetch_value(
         SQL["renew"], node_id=node_id, lease_seconds=lease_duration.total_seconds()
     )
@@ -108,7 +108,7 @@ async def leave(session: Session, node_id: int) -> None:
 
 
 async def mark_dead_nodes(session: Session) -> list[str]:
-    """Declare every node dead whose lease has run out; their names come back."""
+    """Declare every node dead whose lease has ended; returns their names."""
     return [row["name"] for row in await session.fetch(SQL["mark_dead"])]
 
 
@@ -118,7 +118,7 @@ async def find_unswept_nodes(session: Session) -> list[int]:
 
 
 async def mark_swept(session: Session, node_id: int) -> None:
-    """Unless it still holds runs."""
+    """Mark a dead node as swept, unless it still holds runs."""
     await session.execute(SQL["mark_swept"], node_id=node_id)
 
 
@@ -127,7 +127,7 @@ async def count_live_nodes(session: Session) -> int:
 
 
 async def open_lanes(session: Session, kinds: Sequence[str], runs_on: Sequence[str] = ()) -> None:
-    """Make these kinds known, with the labels that their jobs ask for."""
+    """Make a lane for each of these kinds, with the labels that their jobs need."""
     await session.execute(SQL["open_lanes"], kinds=list(kinds), runs_on=sorted(set(runs_on)))
 
 

@@ -1,5 +1,5 @@
--- Leases are about processes, not about schedules: these statements ask the database's own
--- clock even where tests set :now, else moving the clock would bury every living node.
+-- Nodes and their leases. These statements use the database's own clock even where tests set :now:
+-- leases belong to processes, and moving the clock must not end them.
 
 -- name: join
 insert into evenbeat.node (name, kinds, labels, joined_at, seen_at, alive_until)
@@ -24,7 +24,7 @@ select lane.id, lane.kind, lane.runs_on
 from evenbeat.lane;
 
 -- name: renew
--- No row comes back for a node that was declared dead: that is for good.
+-- Returns no row for a node that was declared dead; such a node never comes back to life.
 update evenbeat.node
 set alive_until = statement_timestamp() + make_interval(secs => :lease_seconds),
     seen_at = statement_timestamp()
@@ -39,8 +39,8 @@ where node.id = :node_id
   and node.dead_at is null;
 
 -- name: mark_dead
--- Rows of nodes stay for ever, since runs name them; the index knows those that were not swept.
--- SKIP LOCKED: while one node is declaring another dead, a third need not wait to do the same.
+-- Rows of nodes are never removed, since runs refer to them; an index has those that were not swept.
+-- SKIP LOCKED: while one node declares another dead, a third one does not wait to do the same.
 update evenbeat.node
 set dead_at = statement_timestamp()
 where node.id in (
@@ -55,7 +55,7 @@ where node.id in (
 returning node.id, node.name;
 
 -- name: unswept
--- Dead nodes whose runs may not have been taken over yet, by us or by whoever died doing it.
+-- Dead nodes whose runs may not have been settled yet; the node that began to settle them may have died.
 select node.id
 from evenbeat.node
 where node.dead_at is not null
@@ -63,7 +63,7 @@ where node.dead_at is not null
 order by node.id;
 
 -- name: mark_swept
--- Nothing is claimed for a dead node, so that what was swept stays clean.
+-- A dead node claims nothing more: once it holds no runs, it never will again.
 update evenbeat.node
 set swept_at = statement_timestamp()
 where node.id = :node_id
@@ -74,12 +74,11 @@ where node.id = :node_id
 -- name: count_live_nodes
 select count(*)
 from evenbeat.node
-where node.dead_at is null
-  and node.swept_at is null
-  and node.alive_until > statement_timestamp();
+where :is_alive;
 
 -- name: list_nodes
--- Those that live, and the last :dead of those that died, with the runs they have in hand.
+-- Every node that was not declared dead, and the newest :dead of the others, each with the number of
+-- its runs in progress.
 with shown as (
     (
         select node.id

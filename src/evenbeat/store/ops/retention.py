@@ -1,4 +1,4 @@
-"""Retention: what is kept and for how long, a small piece at a time, and counted before it goes."""
+"""Retention: counts runs into days, and removes old rows in small pieces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LINES_PER_RUN = 5
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """A run goes when it is both older than `runs_for` and beyond the `runs` newest of its job."""
+    """A run is removed once it is older than `runs_for` and not among its job's `runs` newest."""
 
     runs: int
     runs_for: timedelta
@@ -28,30 +28,31 @@ class RetentionLimits:
 
 
 class TimedStatements:
-    """Statements that say how long they took where they ran, and what they add up to."""
+    """Runs statements that return how long they took in the server; `spent` is the sum."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.spent = timedelta(0)
 
-    async def ask(self, statement: str, **given: object) -> asyncpg.Record:
+    async def fetch_timed(self, statement: str, **given: object) -> asyncpg.Record:
         [row] = await self._session.fetch(SQL[statement], **given)
         self.spent += timedelta(milliseconds=row["ms"])
         return row
 
 
 async def find_newest_run_id(session: Session) -> int:
-    """The last run id that was drawn, by whomever, committed or not."""
+    """The last run id that any transaction took from the sequence, committed or not."""
     return await session.fetch_value(SQL["newest_id"])
 
 
 async def count_runs_into_days(
     session: Session, chore: Chore, size: int, *, newest: int
 ) -> PieceResult:
-    """Add the next runs to their days: those behind the cursor, then late ones that have closed.
+    """Add the next runs to their days: those after the cursor, then late ones that have ended.
 
-    Ids are drawn by claims, and rows come when runs close: an id up to the goal that has no row
-    is of a run under way, and is remembered as late, or of a claim that came to nothing.
+    A claim takes the id of a run, and the end of the run inserts its row. An id up to the goal
+    without a row belongs to a run in progress, which is remembered as late, or to a claim that
+    failed.
     """
     late = await fetch_ids(session, "closed_late", limit=size)
     await session.execute(SQL["forget_late"], ids=late)
@@ -70,20 +71,20 @@ async def count_runs_into_days(
     await session.execute(SQL["remember_late"], ids=open_ids)
     counted = [*late, *closed]
     spent = await count_runs_by_id(session, counted)
-    # The round ends when it is caught up and has a new goal, with the piece after the last.
+    # The next piece finds the cursor at the goal, sets a new goal and ends the round.
     return PieceResult(until, len(counted), is_end=False, spent=spent)
 
 
 async def count_runs_by_id(session: Session, ids: Sequence[int]) -> timedelta | None:
     if not ids:
         return None
-    server = TimedStatements(session)
-    await server.ask("count_runs", ids=ids)
-    return server.spent
+    statements = TimedStatements(session)
+    await statements.fetch_timed("count_runs", ids=ids)
+    return statements.spent
 
 
 async def find_end_of_gap(session: Session, chore: Chore) -> int:
-    """Just before the next run in the history: a gap may be as wide as a sequence was set ahead."""
+    """The id before the next run in the history; the gap may be wide."""
     following = await session.fetch_value(SQL["next_closed_id"], after=chore.cursor)
     return chore.goal if following is None else min(following - 1, chore.goal)
 
@@ -93,7 +94,7 @@ async def fetch_ids(session: Session, statement: str, **given: int) -> list[int]
 
 
 async def remove_stray_ids(session: Session, chore: Chore, size: int) -> PieceResult:
-    """Late ids that no run will ever have: their claims came to nothing."""
+    """Remove late ids of claims that failed: no run will ever have them."""
     strays = await fetch_ids(session, "stray_late", after=0, limit=size)
     await session.execute(SQL["forget_late"], ids=strays)
     return PieceResult(0, len(strays), is_end=len(strays) < size)
@@ -102,43 +103,44 @@ async def remove_stray_ids(session: Session, chore: Chore, size: int) -> PieceRe
 async def remove_runs(
     session: Session, chore: Chore, size: int, keep: RetentionLimits
 ) -> PieceResult:
-    """The next old runs, with their log lines; the round ends where runs are too young to go.
+    """Remove the next old runs with their log lines; the round ends at the first run that is young.
 
-    The next round goes on from there, since only what has aged meanwhile is new to it. Once a
-    day it begins with the first run again: some were kept only because they were their job's
-    newest.
+    The next round continues there: only runs that have become old since are new to it. Once a day
+    it starts with the first run again, since some stayed only as the newest of their job.
     """
-    server = TimedStatements(session)
-    found = await server.ask(
+    statements = TimedStatements(session)
+    found = await statements.fetch_timed(
         "old_runs", after=chore.cursor, limit=size, keep=keep.runs, keep_for=keep.runs_for
     )
     ids, is_end = found["ids"], found["seen"] < size
     cursor, removed, is_first = found["last_id"] or chore.cursor, 0, chore.cursor == 0
     if ids:
         most = size * LINES_PER_RUN
-        lines = await server.ask("remove_lines", run_ids=ids, limit=most)
+        lines = await statements.fetch_timed("remove_lines", run_ids=ids, limit=most)
         if lines["count"] == most:
-            # There may be more of them: the same runs once again.
-            return PieceResult(chore.cursor, 0, is_end=False, is_sweep=is_first, spent=server.spent)
-        removed = (await server.ask("remove_runs", ids=ids))["count"]
+            # There may be more lines: the next piece takes the same runs again.
+            return PieceResult(
+                chore.cursor, 0, is_end=False, is_sweep=is_first, spent=statements.spent
+            )
+        removed = (await statements.fetch_timed("remove_runs", ids=ids))["count"]
     if found["young_id"] is not None:
         cursor, is_end = found["young_id"] - 1, True
     if is_end and chore.is_sweep_due and not is_first:
         cursor = 0
-    return PieceResult(cursor, removed, is_end=is_end, is_sweep=is_first, spent=server.spent)
+    return PieceResult(cursor, removed, is_end=is_end, is_sweep=is_first, spent=statements.spent)
 
 
 async def remove_jobs(
     session: Session, chore: Chore, size: int, keep: RetentionLimits
 ) -> PieceResult:
-    """The next finished one-off jobs and deleted jobs; their statistics stay, without their id."""
-    server = TimedStatements(session)
-    found = await server.ask(
+    """Remove the next finished one-off jobs and deleted jobs; their days are kept under job 0."""
+    statements = TimedStatements(session)
+    found = await statements.fetch_timed(
         "old_jobs", after=chore.cursor, limit=size, keep_for=keep.finished_jobs_for
     )
     ids, is_end = found["ids"], found["seen"] < size
-    # Folding and removing take several times as long a row as looking: then the clock decides.
-    spent = None if ids else server.spent
+    # Removing a row takes several times as long as finding it: then the caller measures the time.
+    spent = None if ids else statements.spent
     if ids:
         await session.execute(SQL["fold_days"], job_ids=ids)
         await session.execute(SQL["remove_jobs"], job_ids=ids)
@@ -148,7 +150,7 @@ async def remove_jobs(
 async def remove_days(
     session: Session, chore: Chore, size: int, keep: RetentionLimits
 ) -> PieceResult:
-    """Statistics that are too old."""
+    """Remove statistics that are too old."""
     removed = await session.execute(SQL["remove_days"], keep_for=keep.statistics_for, limit=size)
     return PieceResult(0, removed, is_end=removed < size)
 
@@ -156,7 +158,7 @@ async def remove_days(
 async def remove_letters(
     session: Session, chore: Chore, size: int, keep: RetentionLimits
 ) -> PieceResult:
-    """Dead letters that somebody saw to long ago."""
+    """Remove dead letters that were acknowledged long ago."""
     removed = await session.fetch_value(
         SQL["remove_letters"], keep_for=keep.dead_letters_for, limit=size, chore=chore.name
     )

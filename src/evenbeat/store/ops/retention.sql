@@ -1,14 +1,15 @@
--- Runs are walked by their key, oldest first: their ids come from a sequence at the claim, so that
--- no index on time is needed. Every statement here is one small piece of work. The larger ones say
--- how many milliseconds they took here: a node that is busy hears of their end much later.
+-- Counting runs into days, and removing old rows. Runs are read by their key, oldest first: claims take
+-- ids from a sequence, so no index on time is needed. Every statement here is one small piece of work.
+-- The larger ones return how many milliseconds they took in the server: a busy node would measure
+-- much more.
 
 -- name: newest_id
--- The last id that was drawn; 0 before the first.
+-- The last run id that was taken from the sequence; 0 before the first.
 select case when run_id.is_called then run_id.last_value else run_id.last_value - 1 end
 from evenbeat.run_id;
 
 -- name: closed_ids
--- Which runs of this piece are in the history; the rest are under way, or were never born.
+-- Which runs of this piece are in the history. The others are in progress, or their claim failed.
 select run.id
 from evenbeat.run
 where run.id > :after
@@ -23,7 +24,7 @@ order by run.id
 limit 1;
 
 -- name: in_hand_ids
--- Reads every pulse: asked only where the history has a wide gap, and once a day.
+-- Reads every pulse: used only where the history has a wide gap, and once a day.
 select pulse.run_id as id
 from evenbeat.pulse
 where pulse.token is not null
@@ -50,7 +51,7 @@ delete from evenbeat.late_run
 where late_run.id = any (:ids::bigint[]);
 
 -- name: stray_late
--- Ids that were drawn by a claim that came to nothing: neither in the history nor in hand.
+-- Ids of claims that failed: neither in the history nor in progress.
 select late_run.id
 from evenbeat.late_run
 where late_run.id > :after
@@ -65,18 +66,15 @@ where pulse.token is not null
 limit :limit;
 
 -- name: count_runs
--- Add these runs to their days and totals. Each run is given here once, ever, in the transaction
--- that moves the cursor past it or forgets that it was late. Off the hot path: counted by the
--- completion, a run would cost an upsert.
+-- Add these runs to their days and totals. Each run comes here exactly once, in the transaction that
+-- moves the cursor past it or removes it from the late ones. Not done by the completion: there, an
+-- upsert for each run would slow every run down.
 with counted as materialized (
     select
         (run.started_at at time zone 'UTC')::date as day,
         coalesce(job.kind, '') as kind,
         coalesce(job.group_key, '') as group_key,
-        case
-            when not evenbeat.is_recurring(job.timetable) then 0
-            else coalesce(job.id, 0)
-        end as job_id,
+        case when :is_recurring then job.id else 0 end as job_id,
         count(*) filter (where run.state = 'c') as completed,
         count(*) filter (where run.state = 'f') as failed,
         count(*) filter (where run.error_class = 'lost') as lost,
@@ -138,11 +136,11 @@ select
     extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: old_runs
--- Which runs of this piece may go: those that are both older than :keep_for and beyond the :keep
--- newest of their job. "Beyond the newest" is arithmetic on the job's own counter; a job that is
--- gone has no newest. Nothing goes that has not been counted in its day.
--- The oldest of a job go first, so that its history never has a hole: where an older run is kept,
--- or lies before this piece, the rest of that job waits for the next sweep.
+-- Which runs of this piece may be removed: those that are older than :keep_for and not among the :keep
+-- newest of their job. The job's own counter says which are newest; a removed job has no newest runs.
+-- A run that has not been counted into its day stays.
+-- The oldest runs of a job go first, so that its history never has a hole: where an older run stays,
+-- or is before this piece, the job's other runs wait for the next sweep.
 with piece as materialized (
     select run.id, run.job_id, run.number, run.started_at, run.finished_at
     from evenbeat.run
@@ -165,7 +163,7 @@ judged as materialized (
     left join evenbeat.pulse on pulse.id = piece.job_id
     left join evenbeat.late_run on late_run.id = piece.id
 ),
--- Whoever starts later also ends later than this: from here on everything is too young.
+-- A run that started within :keep_for has ended within it too: this run and all later ones stay.
 young as (
     select min(piece.id) as id
     from piece
@@ -190,7 +188,7 @@ select
 from young;
 
 -- name: remove_lines
--- Log lines go with their run, a bounded number at a time: a run may have a million of them.
+-- Remove log lines before their run, a bounded number at a time: a run may have a million of them.
 with gone as (
     delete from evenbeat.run_log
     where (run_log.run_id, run_log.id) in (
@@ -216,9 +214,10 @@ select
     extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: old_jobs
--- Which jobs of this piece may go: one-off jobs that have ended, and deleted ones, for :keep_for.
--- Locked, in id order: nobody may retry what is being removed; whoever is at it keeps the job.
--- Not before every run of the job has been counted, else nobody could say of what kind it was.
+-- Which jobs of this piece may be removed: one-off jobs that ended, and jobs that were deleted, longer
+-- than :keep_for ago. They are locked in id order, so that no transaction retries a job while it is
+-- removed; a job that another transaction holds stays.
+-- A job stays until all of its runs have been counted: counting needs its kind.
 with piece as materialized (
     select pulse.id
     from evenbeat.pulse
@@ -242,12 +241,9 @@ doomed as materialized (
     where pulse.token is null
       and (
           job.deleted_at < :now - :keep_for::interval
-          or pulse.state in ('c', 'f', 'x')
+          or not :may_still_run
           and pulse.state_at < :now - :keep_for::interval
-          and pulse.next_beat_at is null
-          and pulse.retry_at is null
-          and pulse.manual_at is null
-          and not evenbeat.is_recurring(job.timetable)
+          and not :is_recurring
       )
       and coalesce(
           (
@@ -270,7 +266,7 @@ select
     extract(epoch from clock_timestamp() - statement_timestamp())::float8 * 1000 as ms;
 
 -- name: fold_days
--- The days of jobs that go are kept under job 0: what a kind or a group did stays known.
+-- Add the days of removed jobs to job 0, so that the counts of their kind and group stay right.
 with folded as (
     delete from evenbeat.run_day
     where run_day.job_id > 0
@@ -305,13 +301,13 @@ set completed = d.completed + excluded.completed,
     items_indexed = d.items_indexed + excluded.items_indexed;
 
 -- name: remove_jobs
--- Dead letters stay: they carry the job's name and payload. The runs stay as long as runs do, and
--- so does what the audit says.
-with rested as (
+-- Dead letters stay: they have the job's name and payload. Runs and audit entries have limits of their
+-- own.
+with removed_pulses as (
     delete from evenbeat.pulse
     where pulse.id = any (:job_ids::bigint[])
 ),
-forgotten as (
+removed_versions as (
     delete from evenbeat.job_version
     where job_version.job_id = any (:job_ids::bigint[])
 )
@@ -329,8 +325,9 @@ where (run_day.day, run_day.kind, run_day.group_key, run_day.job_id) in (
 );
 
 -- name: remove_letters
--- Those that somebody has seen to, :keep_for ago; never one that nobody has acknowledged. The goal
--- remembers the newest of them: from then on a failed run up to it may be without its letter.
+-- Remove letters that were acknowledged longer than :keep_for ago; an unacknowledged one is never
+-- removed. The goal of the chore is the newest removed id: `evenbeat verify` does not miss the letters
+-- of failed runs up to it.
 with gone as (
     delete from evenbeat.dead_letter
     where dead_letter.id in (

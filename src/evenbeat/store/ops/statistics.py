@@ -1,4 +1,4 @@
-"""Statistics: counted by the engine as it goes, read here."""
+"""Reads statistics: the janitor counts runs into days, and pulses have counters."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from evenbeat.store.database.statements import load_statements
 from evenbeat.store.ops.chores import COUNT
 
 SQL = load_statements("ops/statistics")
-# Of so many of its newest runs a job's durations are told.
+# A job's durations come from this many of its newest runs.
 SAMPLE = 1000
 MOST_COUNTED = 10_000
 MILLISECOND = timedelta(milliseconds=1)
@@ -64,7 +64,7 @@ async def list_days(session: Session, scope: StatisticsScope, *, count: int) -> 
 
 
 async def count_dead_letters(session: Session, scope: StatisticsScope) -> tuple[int, int]:
-    """How many there are, and how many nobody has acknowledged."""
+    """The number of dead letters, and of those that are not acknowledged."""
     [row] = await session.fetch(SQL["dead_letters"], **scope_parameters(scope))
     return row["total"], row["unacknowledged"]
 

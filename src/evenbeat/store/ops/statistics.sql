@@ -1,12 +1,12 @@
 -- fragment: days_in_scope
--- Whose days are meant: of one job, kind or group, or of all.
+-- The days of one job, kind or group, or of all.
 (:job_id::bigint is null or run_day.job_id = :job_id)
 and (:kind::text is null or run_day.kind = :kind)
 and (:group::text is null or run_day.group_key = :group)
 
 -- fragment: uncounted
--- What has ended since runs were last counted into their days. A run that took long may have been
--- passed over by the counting: those are remembered as late.
+-- Runs that ended after runs were last counted into days, and late runs: those that were still in
+-- progress when the counting passed their id.
     select
         run.job_id, run.started_at, run.state, run.error_class, run.duration_ms,
         run.skipped_count, run.cause
@@ -20,7 +20,7 @@ and (:group::text is null or run_day.group_key = :group)
     join evenbeat.run on run.id = late_run.id
 
 -- fragment: uncounted_in_scope
--- The job is asked only where its kind or group matters.
+-- The job is read only where a kind or a group is given.
 (:job_id::bigint is null or uncounted.job_id = :job_id)
 and (
     :kind::text is null
@@ -34,8 +34,8 @@ and (
 )
 
 -- name: of_job
--- Counters are kept by the pulse; only what it does not count is counted here, of the runs that
--- are still kept.
+-- The pulse has the counters. It does not count cancelled runs: those are counted here, among the runs
+-- that are still kept.
 select
     pulse.completed_count, pulse.failed_count, pulse.token is not null as is_running,
     pulse.started_at,
@@ -63,7 +63,7 @@ order by run.number desc
 limit :limit;
 
 -- name: runs
--- What was counted into its day, and what has ended since.
+-- The sums of the days, with the runs that ended since.
 with counted as (
     select
         sum(run_day.completed) as completed,
@@ -100,11 +100,11 @@ from counted
 cross join fresh;
 
 -- name: days
--- The same by day of their start (UTC), of the last :days that had any.
+-- The same by day of their start (UTC), for the last :days days; days without runs are left out.
 with uncounted as (
     :uncounted
 ),
-told as (
+daily as (
     select
         run_day.day, run_day.completed, run_day.failed, run_day.lost, run_day.cancelled,
         run_day.skipped, run_day.retried, run_day.duration_ms
@@ -125,17 +125,17 @@ told as (
       and :uncounted_in_scope
 )
 select
-    told.day,
-    sum(told.completed)::bigint as completed,
-    sum(told.failed)::bigint as failed,
-    sum(told.lost)::bigint as lost,
-    sum(told.cancelled)::bigint as cancelled,
-    sum(told.skipped)::bigint as skipped,
-    sum(told.retried)::bigint as retried,
-    sum(told.duration_ms)::bigint as duration_ms
-from told
-group by told.day
-order by told.day;
+    daily.day,
+    sum(daily.completed)::bigint as completed,
+    sum(daily.failed)::bigint as failed,
+    sum(daily.lost)::bigint as lost,
+    sum(daily.cancelled)::bigint as cancelled,
+    sum(daily.skipped)::bigint as skipped,
+    sum(daily.retried)::bigint as retried,
+    sum(daily.duration_ms)::bigint as duration_ms
+from daily
+group by daily.day
+order by daily.day;
 
 -- name: dead_letters
 select

@@ -1,4 +1,4 @@
-"""Upkeep: how our tables want to be stored and vacuumed, and where they are not."""
+"""Storage settings of the tables: what they should be, and where they differ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("ops/table_storage")
 
-# Migrations apply these. Nothing here is put right by itself: whoever runs the database may have
-# had a reason.
+# Migrations apply these. Differences are only reported: an administrator may have had a reason.
 WANTED_SETTINGS: Mapping[str, Mapping[str, str]] = {
-    # Rewritten twice per run. Room on the page keeps the claim HOT; vacuum comes after one row in
-    # fifty and does not dawdle, or the due index fills with entries that lead nowhere.
+    # Every run rewrites its row twice. Room on the page keeps the claim a HOT update. Vacuum comes
+    # after one dead row in fifty and without delay, else the due index fills with dead entries.
     "pulse": {
         "fillfactor": "40",
         "autovacuum_vacuum_scale_factor": "0.02",
@@ -30,9 +29,9 @@ WANTED_SETTINGS: Mapping[str, Mapping[str, str]] = {
         "autovacuum_vacuum_scale_factor": "0.05",
         "autovacuum_vacuum_insert_scale_factor": "0.1",
     },
-    # Few rows, each soon dead: its vacuum is over before it could disturb anyone.
+    # Few rows, each soon dead: a vacuum without delay ends at once.
     "permit": {"autovacuum_vacuum_cost_delay": "0"},
-    # Small rows that are written again and again, with room to do that in place.
+    # Small rows that are updated often: room on the page keeps the updates HOT.
     "node": {"fillfactor": "50"},
     "job_group": {"fillfactor": "50"},
     "chore": {"fillfactor": "50"},
@@ -44,7 +43,7 @@ WANTED_SETTINGS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SettingMismatch:
-    """A setting that is not as it should be, and what to do about it."""
+    """A setting that differs from what it should be, with advice."""
 
     what: str
     wanted: str
@@ -56,7 +55,7 @@ class SettingMismatch:
 
 
 async def find_setting_mismatches(session: Session) -> list[SettingMismatch]:
-    """Everything that differs from what we want; an empty list is good news."""
+    """Every setting that differs from what it should be."""
     rows = await session.fetch(SQL["options"])
     tables = {row["table_name"]: parse_storage_options(row["options"]) for row in rows}
     found = [

@@ -1,5 +1,5 @@
 -- name: options
--- How the tables are stored, as `option=value`.
+-- The storage options of the tables, as `option=value`.
 select pg_class.relname as table_name, coalesce(pg_class.reloptions, '{}') as options
 from pg_class
 where pg_class.relnamespace = 'evenbeat'::regnamespace

@@ -1,4 +1,4 @@
-"""The tokens we made: recorded, listed, revoked, forgotten."""
+"""Access tokens: stored, listed, revoked, removed."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -46,12 +46,12 @@ async def revoke_token(session: Session, token_id: UUID, revoked_by: str) -> Non
 
 
 async def find_revoked_ids(session: Session) -> frozenset[UUID]:
-    """Those that are revoked and have not expired."""
+    """The revoked tokens that have not expired."""
     return frozenset(row["id"] for row in await session.fetch(SQL["revoked"]))
 
 
 async def remove_expired_tokens(session: Session, *, kept: timedelta, limit: int) -> int:
-    """Forget some of those that expired longer ago than `kept`; says how many."""
+    """Remove some tokens that expired longer ago than `kept`; returns how many."""
     return await session.execute(SQL["expire"], kept_seconds=kept.total_seconds(), limit=limit)
 
 

@@ -1,5 +1,5 @@
--- Tokens are judged by the clocks of those who read them, whatever clock the jobs live by: these
--- statements ask the database's own, even where tests set :now.
+-- These statements use the database's own clock even where tests set :now: the processes that check
+-- tokens compare their expiry with the real time.
 
 -- name: insert
 insert into evenbeat.access_token (id, name, role, issued_at, expires_at, issued_by)
@@ -29,7 +29,7 @@ select count(*)
 from evenbeat.access_token;
 
 -- name: revoke
--- The first to revoke it is the one who did: a second time changes nothing.
+-- The first revocation counts; a second one changes nothing.
 update evenbeat.access_token
 set revoked_at = statement_timestamp(),
     revoked_by = :revoked_by
@@ -37,14 +37,14 @@ where access_token.id = :id
   and access_token.revoked_at is null;
 
 -- name: revoked
--- Those that would still be good: a reader may allow its clock a minute.
+-- Revoked tokens that have not expired; a reader's clock may be off by a minute.
 select access_token.id
 from evenbeat.access_token
 where access_token.revoked_at is not null
   and access_token.expires_at > statement_timestamp() - interval '1 minute';
 
 -- name: expire
--- Forget tokens that have long expired, at most so many at once.
+-- Remove tokens that expired long ago, at most :limit at once.
 delete from evenbeat.access_token
 where access_token.id in (
     select old.id

@@ -1,4 +1,4 @@
-"""Dead letters: written by completion, and read, acknowledged and ended by people."""
+"""Dead letters: people list, acknowledge, requeue and discard them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,25 +32,25 @@ CODES = {
     LetterState.DISCARDED: b"d",
 }
 STATES = {code: state for state, code in CODES.items()}
-# How far back the tries at a beat are looked for.
+# The attempts at a beat are among this many newest runs of the job.
 MOST_RUNS = 1_000
 ONCE = {"schedule": {"now": True}}
 
-# A letter, and what else its job said.
+# A letter, and the policy, labels and routing of its job.
 FoundLetter = tuple[DeadLetter, Mapping[str, Any]]
 
 
 async def list_letters(
-    session: Session, chosen: LetterFilter, *, limit: int, offset: int
+    session: Session, matching: LetterFilter, *, limit: int, offset: int
 ) -> list[DeadLetter]:
     rows = await session.fetch(
-        SQL["page"], **letter_filter_parameters(chosen), limit=limit, offset=offset
+        SQL["page"], **letter_filter_parameters(matching), limit=limit, offset=offset
     )
     return [letter_from(row) for row in rows]
 
 
-async def count_letters(session: Session, chosen: LetterFilter) -> int:
-    return await session.fetch_value(SQL["count"], **letter_filter_parameters(chosen))
+async def count_letters(session: Session, matching: LetterFilter) -> int:
+    return await session.fetch_value(SQL["count"], **letter_filter_parameters(matching))
 
 
 async def find_letter(session: Session, letter_id: int) -> DeadLetter:
@@ -61,7 +61,7 @@ async def find_letter(session: Session, letter_id: int) -> DeadLetter:
 
 
 async def list_letter_runs(session: Session, letter: DeadLetter) -> list[Run]:
-    """The tries that are still kept, the last first."""
+    """The failed attempts that are still kept, the last first."""
     rows = await session.fetch(
         SQL["runs"],
         job_id=letter.job_id,
@@ -74,10 +74,10 @@ async def list_letter_runs(session: Session, letter: DeadLetter) -> list[Run]:
 
 
 async def list_letter_groups(
-    session: Session, chosen: LetterFilter, *, limit: int, offset: int
+    session: Session, matching: LetterFilter, *, limit: int, offset: int
 ) -> list[LetterGroup]:
     rows = await session.fetch(
-        SQL["groups"], **letter_filter_parameters(chosen), limit=limit, offset=offset
+        SQL["groups"], **letter_filter_parameters(matching), limit=limit, offset=offset
     )
     return [
         LetterGroup(
@@ -94,16 +94,16 @@ async def list_letter_groups(
     ]
 
 
-async def count_letter_groups(session: Session, chosen: LetterFilter) -> int:
-    return await session.fetch_value(SQL["group_count"], **letter_filter_parameters(chosen))
+async def count_letter_groups(session: Session, matching: LetterFilter) -> int:
+    return await session.fetch_value(SQL["group_count"], **letter_filter_parameters(matching))
 
 
 async def select_letters(
-    session: Session, chosen: LetterFilter, *, limit: int, locked: bool
+    session: Session, matching: LetterFilter, *, limit: int, locked: bool
 ) -> list[FoundLetter]:
-    """Whom the filter means, in the order of their ids; locked, nobody else changes them."""
+    """The letters that match, in id order; `locked`: no other transaction changes them."""
     statement = SQL["lock_letters" if locked else "select_letters"]
-    rows = await session.fetch(statement, **letter_filter_parameters(chosen), limit=limit)
+    rows = await session.fetch(statement, **letter_filter_parameters(matching), limit=limit)
     return [(letter_from(row), row["terms"]) for row in rows]
 
 
@@ -125,7 +125,7 @@ async def end_letters(
     by: Actor,
     requeued_as: Sequence[UUID] = (),
 ) -> None:
-    """These letters are requeued, each as that job, or discarded."""
+    """Write that these letters were requeued, each as that job, or discarded."""
     written = await session.execute(
         SQL["end"],
         ids=list(ids),
@@ -139,13 +139,13 @@ async def end_letters(
 
 
 def check_letter_count(written: int, expected: int) -> None:
-    """They are locked, so that this cannot happen; if it does, nothing of it may stay."""
+    """The letters are locked, so this cannot fail; if it does, the transaction rolls back."""
     if written != expected:
         raise Conflict(f"{expected - written} dead letters have changed meanwhile; try again")
 
 
 def requeue_definition(letter: DeadLetter, terms: Mapping[str, Any], payload: Any) -> Definition:
-    """A job that does once more, now, what the letter's job did."""
+    """A job that runs once, now, as the letter's job did."""
     row = {
         "name": None,
         "kind": letter.kind,
@@ -158,24 +158,24 @@ def requeue_definition(letter: DeadLetter, terms: Mapping[str, Any], payload: An
         made = definitions.definition_from_row({**terms, **row})
     except DECODE_ERRORS as error:
         raise Conflict(
-            f"dead letter {run_uid(letter.id)} cannot be requeued, since what its job said cannot"
-            f" be read: {type(error).__name__}: {error}; add a job instead"
+            f"dead letter {run_uid(letter.id)} cannot be requeued, since the definition of its"
+            f" job cannot be read: {type(error).__name__}: {error}; add a job instead"
         ) from None
-    # No code declares this one: with the label, people would be told of it at every start.
+    # No code declares this job: with the label, every start would report it as undeclared.
     labels = {key: value for key, value in made.labels.items() if key != DECLARED_IN}
     return replace(made, labels=labels)
 
 
-def letter_filter_parameters(chosen: LetterFilter) -> dict[str, Any]:
+def letter_filter_parameters(matching: LetterFilter) -> dict[str, Any]:
     return {
-        "ids": None if chosen.ids is None else list(chosen.ids),
-        "states": None if chosen.states is None else [CODES[state] for state in chosen.states],
-        "job_uid": chosen.job_uid,
-        "job_name": chosen.job_name,
-        "kind": chosen.kind,
-        "group": chosen.group,
-        "signature": chosen.signature,
-        "owner": chosen.owner,
+        "ids": None if matching.ids is None else list(matching.ids),
+        "states": None if matching.states is None else [CODES[state] for state in matching.states],
+        "job_uid": matching.job_uid,
+        "job_name": matching.job_name,
+        "kind": matching.kind,
+        "group": matching.group,
+        "signature": matching.signature,
+        "owner": matching.owner,
     }
 
 

@@ -1,4 +1,4 @@
--- Dead letters as people handle them; completion writes them (leases.sql), retention removes them.
+-- Dead letters as people handle them. The completion of a run writes them, retention removes them.
 
 -- fragment: shown
     dead_letter.id, dead_letter.job_id, dead_letter.job_uid, dead_letter.job_name,
@@ -9,7 +9,7 @@
     dead_letter.ended_at, dead_letter.ended_by, dead_letter.requeued_as
 
 -- fragment: state
--- o open, a acknowledged; what has ended is that.
+-- o open, a acknowledged; or how the letter ended: r requeued, d discarded.
 coalesce(
     dead_letter.ending,
     case when dead_letter.acknowledged_at is null then 'o'::"char" else 'a'::"char" end
@@ -26,7 +26,7 @@ and (:signature::text is null or dead_letter.signature = :signature)
 and (:owner::text is null or dead_letter.owner = :owner)
 
 -- name: page
--- Those that nobody has acknowledged first, the newest of each sort first. Run ids grow with time.
+-- Unacknowledged letters first, then the newest first: run ids grow with time.
 select
     :shown
 from evenbeat.dead_letter
@@ -41,7 +41,7 @@ from evenbeat.dead_letter
 where :matches;
 
 -- name: groups
--- By what went wrong: where most is open first, then the most frequent.
+-- Grouped by the signature of the error: those with most open letters first, then the most frequent.
 select
     dead_letter.signature,
     count(*) as count,
@@ -64,13 +64,13 @@ from evenbeat.dead_letter
 where :matches;
 
 -- name: runs
--- The tries at the beat of a letter, the last first: what was handed back, snoozed or skipped is
--- none. One by hand has no beat: then it is as many as were tried. No further back than :most runs.
+-- The failed attempts at the beat of a letter, the last first. A manual run has no beat: then its last
+-- :attempts failed runs. Only the newest :most runs of the job are read.
 select
-    tried.id, tried.number, tried.state, tried.cause, tried.beat_at, tried.attempt,
-    tried.started_at, tried.finished_at, tried.duration_ms, node.name as node,
-    tried.error_class, tried.error, tried.stack_trace, tried.result, tried.items_crawled,
-    tried.items_indexed, tried.reason, tried.skipped_count, tried.skipped_until
+    failed.id, failed.number, failed.state, failed.cause, failed.beat_at, failed.attempt,
+    failed.started_at, failed.finished_at, failed.duration_ms, node.name as node,
+    failed.error_class, failed.error, failed.stack_trace, failed.result, failed.items_crawled,
+    failed.items_indexed, failed.reason, failed.skipped_count, failed.skipped_until
 from (
     select
         run.id, run.number, run.state, run.cause, run.beat_at, run.attempt, run.started_at,
@@ -82,15 +82,15 @@ from (
       and run.number <= (select last.number from evenbeat.run as last where last.id = :letter_id)
     order by run.number desc
     limit :most
-) as tried
-left join evenbeat.node on node.id = tried.node_id
-where tried.state = 'f'
-  and tried.beat_at is not distinct from :beat_at::timestamptz
-order by tried.number desc
+) as failed
+left join evenbeat.node on node.id = failed.node_id
+where failed.state = 'f'
+  and failed.beat_at is not distinct from :beat_at::timestamptz
+order by failed.number desc
 limit case when :beat_at::timestamptz is null then :attempts::integer end;
 
 -- name: lock_letters
--- Whom the filter means, in the order of their ids, until the end of the transaction.
+-- The letters that match, in id order, locked until the end of the transaction.
 select
     :shown
 from evenbeat.dead_letter
@@ -100,7 +100,7 @@ limit :limit
 for no key update;
 
 -- name: select_letters
--- The same without a lock: what an action would do.
+-- The same without a lock, for a dry run.
 select
     :shown
 from evenbeat.dead_letter
@@ -118,7 +118,7 @@ where dead_letter.id = any (:ids::bigint[])
   and dead_letter.acknowledged_at is null;
 
 -- name: end
--- Requeued or discarded: whoever does that has seen it.
+-- Requeue or discard letters; an unacknowledged one is thereby acknowledged.
 update evenbeat.dead_letter
 set acknowledged_at = coalesce(dead_letter.acknowledged_at, :now),
     acknowledged_by = coalesce(dead_letter.acknowledged_by, :actor),

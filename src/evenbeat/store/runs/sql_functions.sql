@@ -1,25 +1,25 @@
 -- name: make_settle_run
--- Have evenbeat.settle_run made of the statement that completes runs.
+-- Make evenbeat.settle_run from the statement that completes runs.
 select evenbeat.make_settle_run(:signature, :completion);
 
 -- name: call
--- As bytes: whatever encoding the function has left, they are the same, and what is no JSON to
--- Python is seen when it is read. What is far too large is not sent.
+-- The result comes as bytes: they do not depend on the client encoding that the function may have set,
+-- and Python sees text that is not JSON. A result that is far too large is not sent.
 with answer as materialized (
-    select convert_to(evenbeat.call_function(:function, :arguments::jsonb)::text, 'UTF8') as told
+    select convert_to(evenbeat.call_function(:function, :arguments::jsonb)::text, 'UTF8') as result
 )
 select
-    octet_length(answer.told) as size,
-    case when octet_length(answer.told) <= :most_bytes::integer then answer.told end as told
+    octet_length(answer.result) as size,
+    case when octet_length(answer.result) <= :most_bytes::integer then answer.result end as result
 from answer;
 
 -- name: fire_deferred_triggers
--- What waits for the commit happens now, while its errors are still the function's.
+-- Run deferred triggers now, while their errors still belong to the function.
 set constraints all immediate;
 
 -- name: forget_settings
--- Back to what this session began with: the end of the run is not written by the function's
--- settings, of which one (synchronous_commit) would let a crash lose it.
+-- Reset the settings of the session, before the end of the run is written: with the function's own
+-- (synchronous_commit = off) a crash could lose it.
 reset all;
 
 -- name: forget_role

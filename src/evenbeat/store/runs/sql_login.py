@@ -1,8 +1,8 @@
-"""The login by which SQL functions run: one that may do nothing to the engine.
+"""The login for SQL functions: a role without rights on the engine's tables.
 
-Every run has a connection of its own. What a function leaves in its session (settings, temporary
-tables, locks, connections to elsewhere, the globals of its language) ends with it, whatever it is;
-DISCARD ALL forgets only some of that.
+Every run has its own connection. Whatever a function leaves in its session (settings, temporary
+tables, locks, connections to other servers, globals of its language) ends with the connection;
+DISCARD ALL would remove only some of it.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from evenbeat.store.database.statements import load_statements
 from evenbeat.store.runs import sql_functions
 
 SQL = load_statements("runs/sql_login")
-# A session that was told to end does so at once, unless its server is gone.
+# A session closes at once, unless its server is gone.
 CLOSE_TIMEOUT = 5.0
-# Whatever a function has left to be done at the commit, cursors and triggers, is done while the row
-# of its job is held: nobody could cancel it meanwhile. The engine waits 4 seconds for a row, and
-# PostgreSQL has no limit for this.
+# A commit also runs what the function has deferred, cursors and triggers. Meanwhile it holds the
+# row of its job, so the job cannot be cancelled. The engine waits 4 seconds for a row; PostgreSQL
+# has no limit for a commit.
 COMMIT_TIMEOUT = 2.0
-# What every session begins with: said here, it outranks what a function may have set for its role.
+# The settings of every session. Given at the connect, they outrank settings of the role.
 SESSION = {
     "application_name": "evenbeat sql_function",
     "search_path": "pg_catalog, pg_temp",
     "lock_timeout": "30s",
-    # Between its statements a run waits for nobody; a node that is frozen there holds locks.
+    # A node that freezes between two statements would hold locks.
     "idle_in_transaction_session_timeout": "30s",
-    # How soon a server sees that the node at the other end is gone.
+    # How soon the server notices that the node is gone.
     "client_connection_check_interval": "2s",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
@@ -53,27 +53,27 @@ SESSION = {
 
 @dataclass(frozen=True, slots=True)
 class LoginRoute:
-    """A way to the database for SQL functions, and whom it leads in as."""
+    """How SQL functions connect to the database, and with which role."""
 
     route: Route
     role: str
-    # Whether it is any less than the engine itself.
+    # Whether the role has fewer rights than the engine.
     is_restricted: bool
 
 
 class SqlLogin:
-    """Connects as the login of this database, as a given one, or, where there is no other way,
-    as the engine itself."""
+    """Connects with the login of this database, with a given one, or, if there is neither, as the
+    engine itself."""
 
     def __init__(self, database: Database, given_url: str | None = None) -> None:
         self._database = database
         self._given_url = given_url
         self._admitted: LoginRoute | None = None
-        # Why there is no login of our own.
+        # Why the login of this database cannot be used.
         self._refusal: str | None = None
 
     async def prepare(self) -> LoginRoute:
-        """Find the way, and let whom it leads in as call what it needs: once."""
+        """Find the login, and grant it the functions it needs; done once."""
         if self._admitted is not None:
             return self._admitted
         await sql_functions.install_settle_function(self._database)
@@ -81,11 +81,11 @@ class SqlLogin:
             admitted = await self._admit(Route(self._given_url, "off"))
         else:
             admitted = await self._own_login() or await self._engine()
-        told = log.get_logger().bind(role=admitted.role)
+        logger = log.get_logger().bind(role=admitted.role)
         if admitted.is_restricted:
-            told.info(log.SQL_SERVED)
+            logger.info(log.SQL_SERVED)
         else:
-            told.warning(log.SQL_UNRESTRICTED, reason=self._refusal)
+            logger.warning(log.SQL_UNRESTRICTED, reason=self._refusal)
         self._admitted = admitted
         return admitted
 
@@ -93,8 +93,8 @@ class SqlLogin:
     async def transaction(
         self, settings: Mapping[str, str], on_notice: Callable[[Any, Any], None]
     ) -> AsyncGenerator[Session]:
-        """A transaction in a session of its own, which ends with it. It is committed at the end
-        of the block; whatever is raised there undoes it, since the session is closed."""
+        """A transaction in its own session, which closes with it. It is committed at the end of
+        the block; an exception in the block rolls it back."""
         connection = await self._connect(settings)
         try:
             connection.add_log_listener(on_notice)
@@ -124,23 +124,23 @@ class SqlLogin:
             except StoreUnavailable as error:
                 if not has_wrong_password(error):
                     raise
-        # A function has changed the settings or the password of the role that it ran as.
-        self._admitted = await self._made_login()
+        # A function has changed the settings or the password of its role: make the login again.
+        self._admitted = await self._make_login()
         return await self._admitted.route.connect(limits)
 
     def _is_ours(self, admitted: LoginRoute) -> bool:
-        """Whether it is the login that is made for this database, which we may put right."""
+        """Whether it is the login that Evenbeat made for this database, and may make again."""
         return self._given_url is None and admitted.is_restricted
 
     async def _end_session(self, connection: Any) -> None:
-        """A function can ignore that it is cancelled, but not that its session is ended."""
+        """A function can ignore its cancellation, but not the end of its session."""
         pid, role = connection.get_server_pid(), (await self.prepare()).role
         with contextlib.suppress(StoreUnavailable, asyncpg.InsufficientPrivilegeError):
             await self._database.fetch(SQL["end_session"], pid=pid, role=role)
 
     async def _own_login(self) -> LoginRoute | None:
-        """None where we may not make roles, or where the server's rules keep ours out. Never for
-        the sake of a wrong password: functions can change that, and would gain by it."""
+        """None where the engine may not make roles, or pg_hba.conf keeps the login out. A wrong
+        password never leads to None: a function could set one to gain the engine's rights."""
         try:
             known = await self._database.fetch_row(SQL["known_login"])
             known = known or await self._database.fetch_row(SQL["make_login"])
@@ -151,13 +151,13 @@ class SqlLogin:
             return await self._admit(self._route_as(*(known or ("", ""))))
         except StoreUnavailable as error:
             if has_wrong_password(error):
-                return await self._made_login()
+                return await self._make_login()
             if not is_refused_by_hba(error):
                 raise
             self._refusal = str(error.__cause__)
             return None
 
-    async def _made_login(self) -> LoginRoute:
+    async def _make_login(self) -> LoginRoute:
         made = await self._database.fetch_row(SQL["make_login"])
         return await self._admit(self._route_as(*(made or ("", ""))))
 
@@ -179,26 +179,26 @@ class SqlLogin:
 
 
 def has_wrong_password(error: StoreUnavailable) -> bool:
-    """Or a role that is not there, of which a server says the same."""
+    """Or an unknown role, for which PostgreSQL raises the same error."""
     return isinstance(error.__cause__, asyncpg.InvalidPasswordError)
 
 
 def is_refused_by_hba(error: StoreUnavailable) -> bool:
-    """Whether the server lets nobody of this name in from here, by its pg_hba.conf."""
+    """Whether pg_hba.conf does not admit this role from here."""
     return isinstance(error.__cause__, asyncpg.InvalidAuthorizationSpecificationError)
 
 
 def url_for_role(url: str, role: str, password: str) -> str:
     """The same database for another role."""
     parts = urlsplit(url)
-    places = parts.netloc.rpartition("@")[2]
+    hosts = parts.netloc.rpartition("@")[2]
     user = f"{quote(role, safe='')}:{quote(password, safe='')}"
     query = [each for each in parse_qsl(parts.query) if each[0] not in ("user", "password")]
-    return parts._replace(netloc=f"{user}@{places}", query=urlencode(query)).geturl()
+    return parts._replace(netloc=f"{user}@{hosts}", query=urlencode(query)).geturl()
 
 
 async def close_connection(connection: Any) -> None:
-    """Whatever it is doing is cancelled first; if that takes long, it is left to the server."""
+    """Close it; if that takes too long, drop the connection and leave the rest to the server."""
     try:
         await connection.close(timeout=CLOSE_TIMEOUT)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):

@@ -7,8 +7,8 @@ join pg_database on pg_database.datname = current_database()
 where sql_login.role = 'evenbeat_sql_' || pg_database.oid;
 
 -- name: has_role_settings
--- Whether a function has left settings for the role that it ran as, as every role may for its own:
--- some keep it from logging in at all. Those for other databases are met by nobody.
+-- Whether a function has stored settings for its own role, as every role may. Some of them keep the role
+-- from logging in. Settings for other databases do not matter.
 select exists (
     select
     from pg_db_role_setting
@@ -26,7 +26,7 @@ from evenbeat.make_sql_login() as made;
 select evenbeat.admit_sql_role(:role::name);
 
 -- name: session_role
--- Whom a session belongs to, and whether that one is any less than the engine.
+-- The role of this session, and whether it has fewer rights than the engine.
 select
     session_user::text as role,
     not pg_has_role(session_user, pg_namespace.nspowner, 'member') as is_restricted
@@ -34,7 +34,7 @@ from pg_namespace
 where pg_namespace.nspname = 'evenbeat';
 
 -- name: end_session
--- A function can catch that it is cancelled, but not that its session is ended.
+-- A function can catch its cancellation, but not the end of its session.
 select pg_terminate_backend(pg_stat_activity.pid)
 from pg_stat_activity
 where pg_stat_activity.pid = :pid
