@@ -132,7 +132,7 @@ async def test_a_redirect_to_what_is_no_web_address_is_refused(
 ) -> None:
     web.answers["/"] = answer_of(302, b"", f"Location: {location}")
     outcome = assert_refused(await call(url=web.url("/"), follow_redirects=True))
-    assert "redirects to what is not a web address" in outcome.error
+    assert "redirects to an address that is not http or https" in outcome.error
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])

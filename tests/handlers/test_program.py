@@ -383,45 +383,47 @@ async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk:
     assert isinstance(await running, Failed)
 
 
-async def test_whoever_kills_its_minder_kills_it_too(run: Runs, tmp_path: Path) -> None:
+async def test_killing_its_supervisor_kills_the_program_too(run: Runs, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     running = run(f"echo $PPID $$ > {file}; sleep 600; true")
-    minder, pid = await pids_in(file, 2)
-    os.kill(minder, signal.SIGKILL)
+    supervisor, pid = await pids_in(file, 2)
+    os.kill(supervisor, signal.SIGKILL)
     ended = await running
-    assert ended.error == "the process that minds the program was killed, and the program with it"
-    assert ended.error_type == "MinderLost"
+    assert ended.error == "the program's supervisor was killed, and the program with it"
+    assert ended.error_type == "SupervisorLost"
     await eventually(lambda: not is_alive(pid), "the program's end")
 
 
-async def test_if_the_minder_fails_on_the_way_the_program_and_its_group_are_killed(
+async def test_if_the_supervisor_fails_the_program_and_its_group_are_killed(
     run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hears = "    def _hear(self, fd: int) -> None:\n"
-    faulty = supervisor_client.SUPERVISOR_SCRIPT.read_text().replace(
-        hears, f"{hears}        raise MemoryError('full')\n"
-    )
+    reads = "    def _read_output(self, fd: int) -> None:\n"
+    script = supervisor_client.SUPERVISOR_SCRIPT.read_text()
+    assert reads in script
+    faulty = script.replace(reads, f"{reads}        raise MemoryError('full')\n")
     monkeypatch.setattr(supervisor_client, "SUPERVISOR_SCRIPT", tmp_path / "supervisor.py")
     supervisor_client.SUPERVISOR_SCRIPT.write_text(faulty)
     file = tmp_path / "pids"
     ended = await run(f"sleep 600 & echo $! $$ > {file}; echo said; wait")
-    assert ended.error == "cannot be minded: MemoryError: full"
-    assert ended.error_type == "MinderLost"
+    assert ended.error == "the supervisor failed: MemoryError: full"
+    assert ended.error_type == "SupervisorLost"
     left = await pids_in(file, 2)
     await eventually(lambda: not any(map(is_alive, left)), "the end of both")
 
 
-async def test_it_dies_with_its_minder_though_nobody_watches(desk: Desk, tmp_path: Path) -> None:
+async def test_it_dies_with_its_supervisor_even_if_no_node_watches(
+    desk: Desk, tmp_path: Path
+) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
-    leash, theirs = await SupervisorClient.pair()
+    client, theirs = await SupervisorClient.pair()
     payload, context = job.definition.payload, RunContext(job, desk)
     started = supervisor_client.start_supervisor(theirs, payload, context, timedelta(seconds=1))
-    leash.order(started.order)
+    client.send_order(started.order)
     [pid] = await pids_in(file, 1)
-    started.minder.kill()
-    started.minder.wait()
-    leash.close()
+    started.process.kill()
+    started.process.wait()
+    client.close()
     await eventually(lambda: not is_alive(pid), "the program's end")
     # The loop closes it at its next turn.
     await asyncio.sleep(0)

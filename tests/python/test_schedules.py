@@ -168,7 +168,7 @@ async def test_a_node_that_starts_with_the_app_runs_its_schedules(
             return [run.result for run in (await app.runs.of_job(job.uid)).runs if run.finished_at]
 
         assert await eventually(look) == [[{"a": 1}, "tick"]]
-        assert await app.count_live_nodes() == 1
+        assert (await app.lag()).live_nodes == 1
     assert not app.is_open
 
 

@@ -52,7 +52,7 @@ def test_what_comes_one_after_the_other_is_gone_through(
     begun = portal.runs.export()
     assert [next(begun).run.id for _ in range(3)] == [1, 2, 3]
     portal.close()
-    with pytest.raises(RuntimeError, match="what came is not all"):
+    with pytest.raises(RuntimeError, match="some items are missing"):
         next(begun)
 
 

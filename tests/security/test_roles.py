@@ -111,7 +111,7 @@ def test_the_examples_of_bodies_are_accepted(admin: httpx.Client) -> None:
         "FillIn": ("POST", "/api/v1/templates/example/jobs"),
         "JobIn": ("POST", "/api/v1/jobs"),
         "TokenIn": ("POST", "/api/v1/tokens"),
-        "BulkIn": ("POST", "/api/v1/jobs/actions"),
+        "JobActionIn": ("POST", "/api/v1/jobs/actions"),
         "RestoreIn": ("POST", f"{job.headers['location']}/restore"),
         "ScheduleIn": ("POST", "/api/v1/schedule/preview"),
         "MaintenanceIn": ("PUT", "/api/v1/maintenance"),
@@ -123,11 +123,11 @@ def test_the_examples_of_bodies_are_accepted(admin: httpx.Client) -> None:
         "UndoIn": ("POST", "/api/v1/scheduler/rebalance/undo"),
     }
     schemas = document["components"]["schemas"]
-    # A batch is of the same examples, whose names are taken then.
+    # BatchIn holds the examples of JobIn, whose names exist by then.
     assert {name for name in schemas if "examples" in schemas[name]} - {"BatchIn"} == places.keys()
     for name, (method, path) in places.items():
         for example in schemas[name]["examples"]:
             answer = admin.request(method, path, json=example)
-            # An even load has left nothing to take back.
+            # Without a rebalance before it there is nothing to undo.
             expected = (200, 409) if name == "UndoIn" else (200, 201)
             assert answer.status_code in expected, answer.text

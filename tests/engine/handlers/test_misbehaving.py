@@ -429,7 +429,7 @@ async def yields_slowly(payload: Any) -> Any:
         (yields_slowly, "not yield"),
         (lambda one, two: None, "need nothing else"),
         (lambda *, key: None, "need nothing else"),
-        (dict, "does not tell its parameters"),
+        (dict, "is a built-in without a signature"),
         ("text", "must be a function, not str"),
     ],
 )
