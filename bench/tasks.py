@@ -20,7 +20,7 @@ from evenbeat.observe import log
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=30_000, help="added at once, and drained")
+    parser.add_argument("--tasks", type=int, default=20_000, help="added at once, and drained")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each way of posting")
     parser.add_argument("--rounds", type=int, default=3, help="of adding and draining, at most")
     parser.add_argument("--json", type=Path, help="write the figures to this file")

@@ -7,7 +7,7 @@ import asyncpg
 LANE = """
     insert into evenbeat.lane (kind) values ($1) on conflict do nothing
 """
-# Named recurring jobs, as a busy installation has them; due at once unless told otherwise.
+# Named recurring jobs, as a busy installation has them; due at once by default.
 FILL = """
     with new_job as (
         insert into evenbeat.job (

@@ -1,4 +1,4 @@
-"""The kind program, with real processes: what it takes, what comes of it, and who is left."""
+"""The kind program, with real processes: payloads, outcomes, and no process left over."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become oth
 
 
 class Desk(NodeServices):
-    """Keeps what is said, instead of a database."""
+    """Keeps log lines in a list instead of a database."""
 
     def __init__(self) -> None:
         super().__init__(None, MOST_LINGERING)
@@ -79,7 +79,7 @@ def job_of(payload: dict[str, Any]) -> Claimed:
 
 
 class Running:
-    """A run as a node has it, which can be waited for, and told to stop as a node does that."""
+    """A run that can be awaited, and stopped as a node stops it."""
 
     def __init__(self, desk: Desk, payload: dict[str, Any], grace: timedelta) -> None:
         handler, job = Program(grace), job_of(payload)
@@ -113,7 +113,7 @@ def run(desk: Desk) -> Runs:
     return run
 
 
-# --- what it takes -----------------------------------------------------------------------------
+# --- payloads ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("setting", "is_served"), [({}, False), ({"programs": "on"}, True)])
@@ -175,7 +175,7 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
     assert (ended.error_type, ended.is_final) == ("InvalidInput", True)
 
 
-# --- what comes of it --------------------------------------------------------------------------
+# --- the outcome -------------------------------------------------------------------------------
 
 
 async def test_what_it_says_is_kept_line_by_line_and_its_end_as_the_result(
@@ -217,8 +217,8 @@ async def test_it_has_a_small_environment_of_its_own(
     monkeypatch.setenv("LANG", "en_GB.UTF-8")
     me, job = pwd.getpwuid(os.geteuid()), job_of({})
     ended = await run(["env"], env={"PATH": "/usr/bin:/bin:/more", "OWN": "=a b"})
-    told = dict(line.split("=", 1) for line in ended.result["output"].splitlines())
-    assert told == {
+    shown = dict(line.split("=", 1) for line in ended.result["output"].splitlines())
+    assert shown == {
         "PATH": "/usr/bin:/bin:/more",
         "HOME": me.pw_dir,
         "LANG": "en_GB.UTF-8",
@@ -271,7 +271,7 @@ async def test_secrets_reach_it_and_are_masked_in_what_it_says(
     assert ended.error == "exited with 9"
     assert desk.said == [("info", "(secret)")]
     assert ended.result["output"] == "(secret)\n"
-    # Where a line is cut, no half of one is left.
+    # A cut line contains no half of a secret.
     await run(["printf", f"{'x' * 9_990}%s", secret])
     assert desk.said[-1][1].startswith("xx")
     assert "open" not in desk.said[-1][1]
@@ -304,7 +304,7 @@ async def test_a_user_that_cannot_be_is_told_and_not_tried_again(
     assert (gone.is_final, other.is_final) == (True, True)
 
 
-# --- much, and long ----------------------------------------------------------------------------
+# --- much output, long runs --------------------------------------------------------------------
 
 
 async def test_no_amount_of_output_holds_it_up_or_is_kept(run: Runs, desk: Desk) -> None:
@@ -340,7 +340,7 @@ async def test_what_stays_in_the_background_does_not_hold_up_the_run(
 
 # --- being stopped -----------------------------------------------------------------------------
 
-# Three that would stay: itself, one in its group, and an orphan in a session of its own.
+# Three processes: itself, one in its group, and an orphan in a session of its own.
 FAMILY = """
 trap '' TERM
 sh -c 'trap "" TERM; echo $$ >> {file}; sleep 600' &
@@ -371,7 +371,7 @@ async def test_told_to_stop_it_may_tidy_up_first(run: Runs, desk: Desk, tmp_path
     await pids_in(file, 1)
     running.stop()
     ended = await running
-    # It obeyed, but what it was there for is not done.
+    # It stopped as asked, but its work is not done.
     assert isinstance(ended, Failed)
     assert ("info", "tidied") in desk.said
 

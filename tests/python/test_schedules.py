@@ -119,7 +119,7 @@ async def test_what_left_the_code_is_told_of_and_goes_on(make_app: Apps) -> None
         assert "No live node serves the kind report" in await new.jobs.explain(job.uid)
 
 
-async def test_jobs_of_other_code_are_nobodys_business(make_app: Apps) -> None:
+async def test_jobs_of_other_code_are_left_alone(make_app: Apps) -> None:
     theirs, ours = make_app(), make_app()
     elsewhere: dict[str, Any] = {"__name__": "their.module"}
     exec("def their_report(): ...", elsewhere)

@@ -148,7 +148,7 @@ async def test_a_process_that_just_ends_closes_it(
     assert await jobs_of(settings) == ["main"]
 
 
-async def test_what_nobody_holds_any_more_does_not_make_the_loop_wait_for_itself(
+async def test_a_dropped_iterator_does_not_make_the_loop_wait_for_itself(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:
     assert await output_of("drops", environ, tmp_path) == "dropped\n"

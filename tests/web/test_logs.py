@@ -1,4 +1,4 @@
-"""Log lines: what a stack trace tells, and what it must not."""
+"""Log lines: what a stack trace shows, and what it must not show."""
 
 import json
 import subprocess

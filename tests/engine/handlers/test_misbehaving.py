@@ -1,4 +1,4 @@
-"""Functions that hang, lie, scream and will not leave: every run ends with the truth."""
+"""Functions that hang, return nonsense, log too much or do not stop: every run ends correctly."""
 
 import asyncio
 import signal
@@ -44,7 +44,7 @@ class Torn(SyntaxError):
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """Lets go, at the end of the test, whatever would have hung for ever."""
+    """Releases, at the end of the test, handlers that would hang for ever."""
     event = threading.Event()
     yield event
     event.set()
@@ -358,7 +358,7 @@ async def test_a_node_that_is_cut_off_leaves_no_handler_running(
         await running
     async with asyncio.timeout(20):
         await tidied.wait()
-    # Its lease ran out, or is handed over by whoever comes next.
+    # Its lease ran out, or the next node takes it over.
     async with workshop.node(Does(Done())):
         await eventually(lambda: workshop.value(RESTING), "the job at rest")
 
@@ -382,7 +382,7 @@ async def test_what_lingers_keeps_its_place_but_never_more_than_half(
             await workshop.closed(await workshop.add(policy=SHORT))
         jobs = [await workshop.add(kind="other", payload=number) for number in range(3)]
         await eventually(lambda: len(at_once) == 2, "two of four places")
-        # Claimed in a turn that would have taken the third one, if there had been a place for it.
+        # This claim would have taken the third job too, had there been a free slot.
         await workshop.closed(await workshop.add(kind="witness"))
         assert len(at_once) == 2
         both.set()
