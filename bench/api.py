@@ -1,8 +1,8 @@
 """The API with 100,000 jobs behind it, beside plain FastAPI doing nothing in the same run.
 
 Answers in a second over connections that stay open, and how long one takes on a connection alone:
-that is the server's own time, and the way there and back. Whoever asks shares the machine with
-whoever answers, as does the database: the ratios say more than the figures.
+that is the server's own time, and the way there and back. The client, the server and the database
+share one machine: the ratios say more than the figures.
 """
 
 import argparse
@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.support.api_asking import Speed, Target
 from bench.support.jobs import fill
 from bench.support.processes import program
+from bench.support.rounds import say
 from bench.support.server import fresh, server
 
 from evenbeat.config import load
@@ -65,6 +66,7 @@ async def both(target: Target, request: bytes, chosen: argparse.Namespace) -> tu
 
 async def measure(running: EmbeddedServer, chosen: argparse.Namespace) -> dict[str, float]:
     url = await fresh(running, "api")
+    say(f"adding {chosen.jobs:,} jobs …")
     await fill(url, chosen.jobs)
     settings = load(environ={}, cwd=Path("/"), jwt_secret=SECRET)
     token = make_token(settings, name="bench", role=Role.ADMIN, lifetime=timedelta(days=1))
@@ -77,7 +79,7 @@ async def measure(running: EmbeddedServer, chosen: argparse.Namespace) -> dict[s
             figures[f"plain FastAPI, {verb}: requests/s"] = speed.per_second
             figures[f"plain FastAPI, {verb}: ms alone"] = alone.median_ms
         for name, request in (await requests_of(target)).items():
-            print(f"measuring: {name} …", file=sys.stderr)
+            say(f"measuring: {name} …")
             verb = "POST" if name.startswith("create") else "GET"
             speed, alone = await both(target, request, chosen)
             figures[f"{name}: requests/s"] = speed.per_second
@@ -94,7 +96,7 @@ async def measure(running: EmbeddedServer, chosen: argparse.Namespace) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each measure")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each measure")
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     chosen = parser.parse_args()

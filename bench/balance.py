@@ -2,7 +2,7 @@
 
 Peaks are given over the optimum per slot (exact, where intervals are whole minutes) and over lower
 bounds per minute and second, for one steady week of each fleet. The optimum knows all jobs
-beforehand, as nobody does who places them one by one. Only `whole` needs a database.
+beforehand, which placing them one by one cannot. Only `whole` needs a database.
 """
 
 import argparse

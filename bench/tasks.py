@@ -1,7 +1,6 @@
 """Tasks beside raw SQL and plain FastAPI in the same run: posted, added at once, drained.
 
-Whoever asks shares the machine with whoever answers, and with the database: the ratios say more
-than the figures.
+The client, the server and the database share one machine: the ratios say more than the figures.
 """
 
 import argparse
@@ -21,9 +20,9 @@ from evenbeat.observe import log
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=50_000, help="added at once, and drained")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each way of posting")
-    parser.add_argument("--rounds", type=int, default=3, help="of adding and draining")
+    parser.add_argument("--tasks", type=int, default=20_000, help="added at once, and drained")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each way of posting")
+    parser.add_argument("--rounds", type=int, default=3, help="of adding and draining, at most")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     chosen = parser.parse_args()
     log.configure(load(environ={}, log_level="error"))

@@ -27,9 +27,9 @@ from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
 from tests.support.reused_connections import Connections
 
-# Speed is measured in bench/, never by a test that may share its machine. The same examples come
-# every time, so that nobody's change fails by a find that has nothing to do with it; finds are
-# made with `HYPOTHESIS_PROFILE=exploring ./dev test tests/core`.
+# No deadline: speed is measured in bench/, since tests share their machine. The same examples every
+# time, so that no change fails by an unrelated find. To search for new examples, run
+# `HYPOTHESIS_PROFILE=exploring ./dev test tests/core`.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("exploring", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
@@ -39,7 +39,7 @@ START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a secret that only these tests know, long enough"
 # For the proof that runs other tests behind pgbouncer.
 BEHIND_A_POOLER = bool(os.environ.get("BEHIND_A_POOLER"))
-# Whatever happens in these, nothing may be left that must never be there.
+# After every test in these folders, `evenbeat verify` must find nothing.
 FOLDERS = (
     *("engine", "sql", "control", "contracts", "faults", "placement", "proofs", "python"),
     "examples",
@@ -55,17 +55,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_asyncio_loop_factories(item: pytest.Function) -> dict[str, LoopFactory]:
-    # A pooler keeps connections by itself, and has nothing left of what was set on them.
-    is_kept = "database" in item.fixturenames and not BEHIND_A_POOLER
-    return {"kept": reused_connections.loop} if is_kept else {"new": asyncio.new_event_loop}
+    # Behind a pooler, connections cannot be reused: it resets what was set on them.
+    is_reused = "database" in item.fixturenames and not BEHIND_A_POOLER
+    return {"reused": reused_connections.loop} if is_reused else {"new": asyncio.new_event_loop}
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """One server per run: the workers of a run share it by taking shares of it."""
+    """One server per test run, shared by the workers of pytest-xdist."""
     base = tmp_path_factory.getbasetemp()
     run = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    # A pooler reaches it by TCP alone.
+    # A pooler reaches it by TCP only.
     port = free_port() if BEHIND_A_POOLER else None
     settings = {"autovacuum": "off", "scram_iterations": "1"}
     server = EmbeddedServer(run / "postgres", port=port, durable=False, settings=settings)
@@ -98,7 +98,7 @@ def database_url(postgres: EmbeddedServer) -> str:
 
 @pytest.fixture(scope="session")
 def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL by which tests reach that database: itself, or a pooler's before it."""
+    """The URL that tests connect to: the database's own, or that of a pooler in front of it."""
     if not BEHIND_A_POOLER:
         yield database_url
         return
@@ -140,7 +140,7 @@ async def database(way: str, emptied: None, connections: Connections) -> AsyncIt
 def verified(
     request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
 ) -> Iterator[None]:
-    """Ends a test by looking for breaches, unless it is marked as one that makes them."""
+    """Checks for breaches at the end of a test, unless the test is marked as making them."""
     yield
     if request.node.get_closest_marker("breaks_rules") is None:
         assert caretaker.breaches(database) == []
@@ -153,7 +153,7 @@ def clock(database: Database) -> Clock:
 
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    """Settings for this test's database and clock, with everything quick."""
+    """Settings for this test's database and clock, with short intervals."""
     return load(
         environ={},
         cwd=tmp_path,
@@ -165,14 +165,14 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         stale_check_interval="100ms",
         lease_duration="2s",
         drain_timeout="5s",
-        # Beats at round times, except where balancing is what is tested.
+        # Off, so that beats come at round times, except in tests of balancing.
         balancing="off",
     )
 
 
 @pytest.fixture
 def environ(settings: Settings) -> dict[str, str]:
-    """The same settings for processes."""
+    """The same settings as environment variables, for processes."""
     assert settings.database_url is not None
     return {
         "PATH": os.environ.get("PATH", os.defpath),

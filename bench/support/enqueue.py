@@ -1,5 +1,6 @@
-"""Enqueueing beside raw SQL that writes the same rows: one at a time and 100,000 at once."""
+"""Enqueueing beside raw SQL that writes the same rows: one at a time, and many at once."""
 
+import argparse
 import asyncio
 import itertools
 import statistics
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+from bench.support.rounds import rounds_within, say
 from bench.support.server import fresh
 
 from evenbeat.app import Evenbeat
@@ -23,15 +25,12 @@ from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import SESSION_SETTINGS
 from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 
-SINGLES = 1500
-BULK = 100_000
-ROUNDS = 3
 SCHEDULE = "every 1d"
 # What our rows hold, written by hand: no checks, no lanes, no keys, no plans.
 TIMETABLE = '{"schedule": {"every": "1d", "phase": "0s"}}'
 
 RAW_ONE = """
-    with born as (
+    with new_job as (
         insert into evenbeat.job (
             uid, kind, payload, timetable, policy, labels, created_at, updated_at
         )
@@ -39,10 +38,10 @@ RAW_ONE = """
         returning id
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
-    select id, $4, 's', now(), $5 from born
+    select id, $4, 's', now(), $5 from new_job
 """
 RAW_MANY = """
-    with born as (
+    with new_job as (
         insert into evenbeat.job (
             uid, kind, payload, timetable, policy, labels, created_at, updated_at
         )
@@ -51,7 +50,7 @@ RAW_MANY = """
         returning id
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
-    select id, $4, 's', now(), $5 from born
+    select id, $4, 's', now(), $5 from new_job
 """
 JOB_COLUMNS = (
     *("id", "uid", "kind", "payload", "timetable", "policy", "labels", "runs_on", "version"),
@@ -64,20 +63,25 @@ TOMORROW = datetime(2199, 1, 1, tzinfo=UTC)
 Work = Callable[[int], Awaitable[Any]]
 
 
-async def measure(running: EmbeddedServer) -> dict[str, float]:
+Bulk = Callable[[Evenbeat, Any, int], Awaitable[Any]]
+
+
+async def measure(running: EmbeddedServer, chosen: argparse.Namespace) -> dict[str, float]:
     rates: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
+    for _ in rounds_within(chosen.rounds):
         async with opened(running) as (app, pool, lane):
             ways = {**singles(app, pool, lane), **in_transactions(app, pool)}
             for name, work in ways.items():
+                say(f"measuring: {name} …")
                 for at_once in (1, 8):
-                    rate = await rate_of(work, at_once)
+                    rate = await rate_of(work, at_once, chosen.seconds)
                     rates.setdefault(f"{name}, {at_once} at once", []).append(rate)
-        for name, work in bulks().items():
+        for name, work in bulks(chosen.jobs).items():
+            say(f"measuring: {name} …")
             async with opened(running) as (app, pool, lane):
                 began = time.perf_counter()
                 await work(app, pool, lane)
-                rates.setdefault(name, []).append(BULK / (time.perf_counter() - began))
+                rates.setdefault(name, []).append(chosen.jobs / (time.perf_counter() - began))
     figures = {f"jobs/s: {name}": statistics.median(each) for name, each in rates.items()}
     return figures | ratios(rates)
 
@@ -117,17 +121,20 @@ async def opened(running: EmbeddedServer) -> AsyncIterator[tuple[Evenbeat, Any, 
         yield app, pool, lane
 
 
-async def rate_of(work: Work, at_once: int) -> float:
-    numbers = iter(range(SINGLES))
-
-    async def worker() -> None:
-        for number in numbers:
-            await work(number)
-
+async def rate_of(work: Work, at_once: int, seconds: float) -> float:
+    numbers = itertools.count()
     await asyncio.gather(*(work(-1) for _ in range(at_once)))
     began = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(at_once)))
-    return SINGLES / (time.perf_counter() - began)
+
+    async def repeat() -> int:
+        count = 0
+        while time.perf_counter() - began < seconds:
+            await work(next(numbers))
+            count += 1
+        return count
+
+    counts = await asyncio.gather(*(repeat() for _ in range(at_once)))
+    return sum(counts) / (time.perf_counter() - began)
 
 
 def definition(number: int) -> Definition:
@@ -171,17 +178,17 @@ def in_transactions(app: Evenbeat, pool: Any) -> dict[str, Work]:
     return {"raw insert in a transaction": raw, "add in the caller's transaction": add}
 
 
-def bulks() -> dict[str, Callable[[Evenbeat, Any, int], Awaitable[Any]]]:
+def bulks(count: int) -> dict[str, Bulk]:
     async def unnest(_: Evenbeat, pool: Any, lane: int) -> None:
-        uids = new_job_uids(datetime.now(UTC), BULK)
-        payloads = [payload(number) for number in range(BULK)]
+        uids = new_job_uids(datetime.now(UTC), count)
+        payloads = [payload(number) for number in range(count)]
         await pool.execute(
-            RAW_MANY, uids, payloads, [TIMETABLE] * BULK, lane, TOMORROW, timeout=300
+            RAW_MANY, uids, payloads, [TIMETABLE] * count, lane, TOMORROW, timeout=300
         )
 
     async def copy(_: Evenbeat, pool: Any, lane: int) -> None:
         now, ids = datetime.now(UTC), itertools.count(1)
-        uids = new_job_uids(now, BULK)
+        uids = new_job_uids(now, count)
         async with pool.acquire() as connection, connection.transaction():
             await connection.copy_records_to_table(
                 "job",
@@ -194,15 +201,15 @@ def bulks() -> dict[str, Callable[[Evenbeat, Any, int], Awaitable[Any]]]:
                 "pulse",
                 schema_name="evenbeat",
                 columns=PULSE_COLUMNS,
-                records=((next(ids), lane, b"s", now, TOMORROW) for _ in range(BULK)),
+                records=((next(ids), lane, b"s", now, TOMORROW) for _ in range(count)),
                 timeout=300,
             )
 
     async def add_many(app: Evenbeat, _: Any, __: int) -> None:
-        await app.jobs.add_many(definition(number) for number in range(BULK))
+        await app.jobs.add_many(definition(number) for number in range(count))
 
     async def add_many_keyed(app: Evenbeat, _: Any, __: int) -> None:
-        await app.jobs.add_many((definition(n), f"key {n}") for n in range(BULK))
+        await app.jobs.add_many((definition(n), f"key {n}") for n in range(count))
 
     return {
         "raw insert … select unnest": unnest,

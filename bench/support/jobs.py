@@ -7,9 +7,9 @@ import asyncpg
 LANE = """
     insert into evenbeat.lane (kind) values ($1) on conflict do nothing
 """
-# Named recurring jobs, as a busy installation has them; due at once unless told otherwise.
+# Named recurring jobs, as a busy installation has them; due at once by default.
 FILL = """
-    with born as (
+    with new_job as (
         insert into evenbeat.job (
             uid, name, kind, payload, timetable, policy, labels, group_key, created_at, updated_at
         )
@@ -21,15 +21,15 @@ FILL = """
         from generate_series(1, $1::integer) as n
         returning id
     ),
-    -- In the map of the load from the start, as jobs are that somebody has added.
+    -- In the map of the load from the start, as added jobs are.
     mapped as (
         insert into evenbeat.placement (job_id, interval_s, phase_s, cost_s)
-        select born.id, $8, $9, 1 from born
+        select new_job.id, $8, $9, 1 from new_job
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at, group_id)
-    select born.id, lane.id, 's', now(), $5::timestamptz,
+    select new_job.id, lane.id, 's', now(), $5::timestamptz,
         (select id from evenbeat.job_group where key = $6)
-    from born, evenbeat.lane
+    from new_job, evenbeat.lane
     where lane.kind = $2
 """
 

@@ -15,6 +15,7 @@ from bench.support import jobs
 from bench.support.api_asking import Target
 from bench.support.lifecycle import SPAN
 from bench.support.processes import program
+from bench.support.rounds import BUDGET, rounds_within, say
 from bench.support.server import fresh, until
 
 from evenbeat.api.tasks.wire import read_task
@@ -36,22 +37,22 @@ JOB = {"kind": "echo", "payload": {"hello": "world"}, "schedule": f"once {LATER}
 TIMETABLE = f'{{"schedule": {{"once": "{LATER}"}}}}'
 POLICY = '{"backoff": {"kind": "linear", "step": 5, "cap": 3600, "jitter": 0.0}}'
 RAW_ONE = """
-    with born as (
+    with new_job as (
         insert into evenbeat.job (
             uid, kind, payload, timetable, policy, labels, created_at, updated_at
         )
         values ($1, 'echo', $2::text::jsonb, $3::text::jsonb, $4::text::jsonb, '{}', now(), now())
         returning id, uid
     ),
-    noted as (
+    audited as (
         insert into evenbeat.audit (at, actor, action, job_id, job_uid, before, after)
-        select now(), 'bench', 'add', id, uid, '{}', '{}' from born
+        select now(), 'bench', 'add', id, uid, '{}', '{}' from new_job
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
-    select id, $5, 'p', now(), $6 from born
+    select id, $5, 'p', now(), $6 from new_job
 """
 RAW_MANY = """
-    with born as (
+    with new_job as (
         insert into evenbeat.job (
             uid, kind, payload, timetable, policy, labels, created_at, updated_at
         )
@@ -60,19 +61,23 @@ RAW_MANY = """
         returning id
     )
     insert into evenbeat.pulse (id, lane_id, state, state_at, next_beat_at)
-    select id, $5, 'p', now(), $6 from born
+    select id, $5, 'p', now(), $6 from new_job
 """
 Figures = dict[str, float]
 Work = Callable[[], Awaitable[Any]]
 
 
 async def measure(running: EmbeddedServer, chosen: argparse.Namespace) -> Figures:
+    began = time.monotonic()
     figures = await posted(running, chosen.seconds)
     rates: dict[str, list[float]] = {}
-    for _ in range(chosen.rounds):
+    left = BUDGET - (time.monotonic() - began)
+    for _ in rounds_within(chosen.rounds, seconds=left):
+        say("measuring: bulk …")
         for name, rate in (await added(running, chosen.tasks)).items():
             rates.setdefault(name, []).append(rate)
         for name, driver in DRIVERS.items():
+            say(f"measuring: drain, {name} …")
             rate = await drained(running, *driver, count=chosen.tasks)
             rates.setdefault(f"drain, {name}: tasks/s", []).append(rate)
     return figures | {name: statistics.median(each) for name, each in rates.items()} | ratios(rates)
@@ -106,7 +111,7 @@ async def posted(running: EmbeddedServer, seconds: float) -> Figures:
         asyncpg.create_pool(url, min_size=8, max_size=8, server_settings=SESSION_SETTINGS) as pool,
     ):
         target = Target(await ours.line(), token)
-        # By now the lane is open that it looks for.
+        # Started second: it reads the id of the lane that our server opens.
         [plain] = await stack.enter_async_context(program("api_plain.py", url))
         yardstick = Target(await plain.line())
         lane = await pool.fetchval("select id from evenbeat.lane where kind = 'echo'")
@@ -117,6 +122,7 @@ async def posted(running: EmbeddedServer, seconds: float) -> Figures:
             "POST /api/v1/jobs": (target, target.request("POST", "/api/v1/jobs", JOB)),
         }
         for name, (whom, request) in asked.items():
+            say(f"measuring: {name} …")
             speed = await whom.measure(request, connections=8, seconds=seconds)
             alone = await whom.measure(request, connections=1, seconds=seconds)
             figures[f"{name}: requests/s"] = speed.per_second

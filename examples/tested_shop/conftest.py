@@ -1,4 +1,4 @@
-"""Tells the fixtures of Evenbeat which app is tested, and from when on."""
+"""Gives the fixtures of Evenbeat the app under test, and the time at which tests begin."""
 
 from datetime import UTC, datetime
 

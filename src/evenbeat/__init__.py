@@ -1,8 +1,8 @@
 """Evenbeat: a job scheduler on PostgreSQL that keeps the load even and every job on its beat.
 
-What is named here is the public face of the package. It is imported when it is first asked for:
-`import evenbeat` costs nothing, and no floor of the house stands on the ones above it. The types
-of these names stand in `__init__.pyi`.
+These names are the public interface of the package. Each is imported at its first use, so that
+`import evenbeat` costs nothing and no lower layer imports a higher one. `__init__.pyi` has their
+types.
 """
 
 from importlib import import_module

@@ -40,16 +40,16 @@ from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import figures, nodes
 
 NOT_OPEN = "open the app before using it: `async with eb`, `eb.worker()` or `await eb.start()`"
-# One each for the claimer, the recorder, the janitor, and those who look after the rest.
+# One each for the claimer, the recorder and the janitor, three for the other loops of a node.
 ENGINE_POOL = 6
 
 
 class Evenbeat(UserCode):
     """A scheduler on one database: `eb.jobs`, `eb.runs`, and a node to run them.
 
-    `async with eb` connects, for those who add jobs and look at them; `async with eb.worker()`
-    runs them as well, and `eb.run()` does nothing else. Without a `database_url` it brings its own
-    PostgreSQL and takes it down again when the last user of the data directory closes.
+    `async with eb` connects, to add jobs and to read them; `async with eb.worker()` runs jobs as
+    well, and `eb.run()` does nothing else. Without a `database_url` it starts its own PostgreSQL,
+    and stops it when the last process that uses the data directory closes.
     """
 
     def __init__(self, settings: Settings | None = None, **keywords: Any) -> None:
@@ -58,10 +58,10 @@ class Evenbeat(UserCode):
         self.metrics = Metrics()
         self._server = embedded_server(self.settings)
         self._database: Database | None = None
-        self._aside: process.BackgroundWork | None = None
+        self._background: process.BackgroundWork | None = None
 
     def configure(self, settings: Settings) -> None:
-        """Take these settings where they were chosen by hand, before the app is opened."""
+        """Replace the settings by those that were given as keywords, here or before."""
         chosen = {
             name: getattr(each, name)
             for each in (self.settings, settings)
@@ -106,7 +106,7 @@ class Evenbeat(UserCode):
         )
         await database.open()
         self._database = database
-        self._watch = DatabaseClock(database)
+        self._clock = DatabaseClock(database)
         self.placement = Placer(database, self.settings.balancing, self.metrics)
         self.jobs = Jobs(database, self.registry, self.placement)
         self.imports = Imports(database, self.jobs)
@@ -133,7 +133,7 @@ class Evenbeat(UserCode):
         return external.get_secret_value() if external else ""
 
     def has_database(self) -> bool:
-        """Whether there is one to connect to without starting a server: an external one is."""
+        """Whether a database can be reached without starting the embedded server."""
         return self._server is None or self._server.pid is not None
 
     async def close(self) -> None:
@@ -147,13 +147,14 @@ class Evenbeat(UserCode):
             self._database = None
 
     def release_server(self) -> None:
-        """Give back our share of the embedded server; waits for its end, if we were the last."""
+        """Stop using the embedded server; as its last user, wait until it has stopped."""
         if self._server is not None:
             self._server.release()
 
     def forget(self) -> None:
-        """After a fork: what was open is the parent's, and is neither used nor closed here."""
-        self._parents = (self._database, self._server)
+        """After a fork: the parent's connections are neither used nor closed here."""
+        # Kept alive: collecting them would close the parent's sockets.
+        self._of_parent = (self._database, self._server)
         self._database, self._server = None, embedded_server(self.settings)
 
     @property
@@ -165,7 +166,7 @@ class Evenbeat(UserCode):
             await self.open()
             await self._check_schema()
         except BaseException:
-            # Its own server may have been started before something else went wrong.
+            # The embedded server may be running already when something else fails.
             await self.close()
             raise
         return self
@@ -185,35 +186,35 @@ class Evenbeat(UserCode):
         return self._database
 
     async def start(self, *, migrated: bool = True) -> Self:
-        """Open, put the jobs that the code declares, and run due jobs beside the caller's work.
+        """Open, store the jobs that the code declares, and run due jobs in the background.
 
         Returns when the node has joined; `stop` ends it.
         """
-        if self._aside is not None:
-            raise RuntimeError("it is started already: `stop` it first")
-        aside = process.BackgroundWork()
+        if self._background is not None:
+            raise RuntimeError("the app is started already: `stop` it first")
+        background = process.BackgroundWork()
         try:
             await self.open(migrated=migrated)
             await self.prepare()
-            await aside.begin(self._live)
+            await background.begin(self._run_supervised)
         except BaseException:
             await self.close()
             raise
-        self._aside = aside
+        self._background = background
         return self
 
     async def stop(self) -> None:
-        """Let the runs in hand finish, hand back what takes too long, and close."""
-        aside, self._aside = self._aside, None
+        """Let current runs finish, hand back those that take too long, and close."""
+        background, self._background = self._background, None
         try:
-            if aside is not None:
-                await aside.end()
+            if background is not None:
+                await background.end()
         finally:
             await self.close()
 
     @contextlib.asynccontextmanager
     async def worker(self, *, migrated: bool = True) -> AsyncGenerator[Self]:
-        """Started, with a node, until the block ends: for the lifespan of a web application."""
+        """The app with a running node until the block ends, as for a web application's lifespan."""
         await self.start(migrated=migrated)
         try:
             yield self
@@ -221,7 +222,7 @@ class Evenbeat(UserCode):
             await self.stop()
 
     def run(self) -> None:
-        """Be a node until Ctrl-C or SIGTERM: the last line of a script."""
+        """Run a node until Ctrl-C or SIGTERM: the last line of a script."""
         log.configure(self.settings)
         process.run_until_signal(self._run)
 
@@ -230,12 +231,12 @@ class Evenbeat(UserCode):
         try:
             await self.open(migrated=True)
             await self.prepare()
-            await self._live(stopping, lambda: log.get_logger().info(log.READY))
+            await self._run_supervised(stopping, lambda: log.get_logger().info(log.READY))
         finally:
             await self.close()
         log.get_logger().info(log.STOPPED)
 
-    async def _live(self, stopping: asyncio.Event, on_joined: Callable[[], None]) -> None:
+    async def _run_supervised(self, stopping: asyncio.Event, on_joined: Callable[[], None]) -> None:
         async with asyncio.TaskGroup() as parts:
             supervising = parts.create_task(self.supervise())
             try:
@@ -248,7 +249,7 @@ class Evenbeat(UserCode):
     ) -> None:
         """Run due jobs until `stopping` is set; then drain."""
         if stopping.is_set():
-            # Told so while it waited for a schema, which may not be there yet.
+            # Stopped while it waited for the schema, which may not be there yet.
             return
         pool = Database(
             self.database.url,
@@ -279,20 +280,20 @@ class Evenbeat(UserCode):
             await self._server.supervise()
 
     async def prepare(self) -> None:
-        """Make our kinds known, and put the jobs that the code declares."""
+        """Store our kinds, and the jobs that the code declares."""
         await self.prepare_kinds()
         await declared_jobs.put_declared_jobs(self.jobs, self.listing, self.declared, self.modules)
 
     async def prepare_kinds(self) -> None:
-        """Make our kinds known, so that jobs of them can be added before any node has joined."""
+        """Store our kinds, so that jobs of them can be added before any node has joined."""
         await nodes.open_lanes(self.database, list(self.registry))
 
     async def verify(self) -> VerifyReport:
-        """Look for anything in the database that must never be there."""
+        """Check the database for everything that must never be there."""
         return await build_verify_report(self.database)
 
     async def _check_schema(self) -> None:
-        """There must be one; older or newer is let in, since who deploys does so bit by bit."""
+        """Raise MigrationFailed without a schema. Older and newer ones pass: updates roll."""
         if not (await self.schema_status()).applied:
             raise MigrationFailed("the schema is not up to date: run `evenbeat db migrate`")
 
@@ -301,18 +302,15 @@ class Evenbeat(UserCode):
 
     async def now(self) -> datetime:
         """The database's time."""
-        return await self._watch.now()
+        return await self._clock.now()
 
     async def lag(self) -> ScheduleLag:
         """How late the schedule is at this moment."""
         return await figures.read_lag(self.database)
 
     async def figures(self) -> ClusterFigures | None:
-        """What the whole cluster is like; None before a node has looked for the first time."""
+        """Figures of the whole cluster; None before a node has taken them for the first time."""
         return await figures.read_figures(self.database)
-
-    async def count_live_nodes(self) -> int:
-        return await nodes.count_live_nodes(self.database)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer | None:

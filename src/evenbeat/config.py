@@ -30,21 +30,21 @@ from evenbeat.core.suggestions import find_nearest_name
 from evenbeat.core.time.durations import EXACT_DURATION, parse_duration
 
 PREFIX = "EVENBEAT_"
-# What follows is the name of a secret that jobs refer to, and no setting.
+# Variables of this prefix hold secrets that jobs refer to; they are no settings.
 REFERRED_PREFIX = "EVENBEAT_SECRET_"
-# Where the file is, and where a proof kills this process (observe/failpoint).
+# The path of the settings file, and the step at which a proof kills us (observe/failpoint).
 NO_SETTINGS = ("EVENBEAT_CONFIG", "EVENBEAT_FAILPOINT")
 FILE = "evenbeat.toml"
-# Names other tools have made customary; ours win where both are set.
+# Names that other tools use; ours win where both are set.
 ALIASES = {"DATABASE_URL": "database_url"}
-# HS256 wants a secret as long as its digest.
+# HS256 needs a secret as long as its digest.
 SHORTEST_SECRET = 32
 
 
 def read_duration(value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
-    # The environment has no numbers, only their texts.
+    # Variables of the environment are text, numbers too.
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     try:
@@ -55,7 +55,7 @@ def read_duration(value: object) -> timedelta:
 
 Duration = Annotated[timedelta, BeforeValidator(read_duration)]
 
-# A hundred years: longer than any instant of ours is old.
+# A hundred years: no row is older.
 FOREVER = timedelta(days=36_500)
 
 
@@ -78,11 +78,11 @@ Labels = Annotated[tuple[str, ...], BeforeValidator(read_labels)]
 
 
 def check_database_url(url: SecretStr) -> SecretStr:
-    """Refuse what the driver would quote in its error, password included."""
+    """Refuse here what the driver would refuse with the password in its error."""
     parts = urlsplit(url.get_secret_value())
     hosts = parts.netloc.rpartition("@")[2].split(",")
     ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
-    # A / or ? in a password ends the host too early: then the @ comes too late.
+    # An unquoted / or ? in a password ends the host early; the @ is then behind it.
     is_torn = "@" in f"{parts.path}{parts.query}{parts.fragment}"
     is_torn = is_torn or not all(port.isdecimal() for port in ports if port)
     if parts.scheme not in ("postgresql", "postgres") or is_torn:
@@ -100,7 +100,7 @@ def check_secret(secret: SecretStr) -> SecretStr:
 
 
 def check_jwks_url(url: str) -> str:
-    """Whoever can change the keys on their way can sign in as anybody."""
+    """Only protected addresses: an attacker who replaces the keys can sign in as any caller."""
     parts = urlsplit(url)
     is_here = parts.scheme == "http" and is_loopback(parts.hostname or "")
     is_file = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
@@ -110,7 +110,7 @@ def check_jwks_url(url: str) -> str:
 
 
 class Settings(BaseModel):
-    """Everything that can be set. Each description is what `evenbeat config` shows."""
+    """Every setting. `evenbeat config` shows these descriptions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -118,21 +118,21 @@ class Settings(BaseModel):
         None, description="external PostgreSQL, 15 or newer; unset: the embedded server"
     )
     pooler: Literal["auto", "on", "off"] = Field(
-        "auto", description="whether a pooler stands before the database; auto: found out"
+        "auto", description="whether connections go through a pooler; auto: detected"
     )
     data_dir: Path = Field(
-        Path(".evenbeat"), description="home of the embedded server and of generated secrets"
+        Path(".evenbeat"), description="directory of the embedded server and of generated secrets"
     )
     pg_port: int | None = Field(
         None, ge=1, le=65535, description="loopback port of the embedded server; unset: socket only"
     )
     pg_bin: Path | None = Field(
-        None, description="directory of PostgreSQL programs to use instead of the ones found"
+        None, description="directory of the PostgreSQL programs to use; unset: searched for"
     )
     host: str = Field("127.0.0.1", description="address the API listens on")
     port: int = Field(8060, ge=0, le=65535, description="port the API listens on; 0: any free one")
     metrics_port: int | None = Field(
-        None, ge=0, le=65535, description="port for the metrics of a worker; unset: none"
+        None, ge=0, le=65535, description="port for the metrics of a worker; unset: not served"
     )
     auth: Literal["on", "off"] = Field(
         "on", description="off: no tokens needed, allowed on loopback addresses only"
@@ -142,43 +142,45 @@ class Settings(BaseModel):
         description="secret that signs tokens (HS256); unset: generated once into data_dir",
     )
     jwt_secret_previous: Annotated[SecretStr, AfterValidator(check_secret)] | None = Field(
-        None, description="the secret before, whose tokens stay good while it is changed"
+        None, description="the previous secret, whose tokens stay valid during a change"
     )
     jwt_jwks_url: Annotated[str, AfterValidator(check_jwks_url)] | None = Field(
-        None, description="public keys of others whose tokens are good here (RS256, ES256)"
+        None, description="address of another issuer's public keys (RS256, ES256)"
     )
     jwt_audience: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
-        None, description="what tokens must have as `aud`; unset: not checked"
+        None, description="`aud` that tokens must have; unset: not checked"
     )
     jwt_issuer: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
-        None, description="what tokens must have as `iss`; unset: not checked"
+        None, description="`iss` that tokens must have; unset: not checked"
     )
     rate_limit: int = Field(
         1000,
         ge=0,
         le=1_000_000,
-        description="requests per second that one caller may send to one process; 0: any number",
+        description="requests per second that one caller may send to one process; 0: no limit",
     )
-    labels: Labels = Field((), description="what this node has that jobs may ask for, as in gpu,eu")
+    labels: Labels = Field(
+        (), description="labels of this node that jobs may require, as in gpu,eu"
+    )
     concurrency: int = Field(100, ge=1, le=10_000, description="runs at once on one node")
     pool_size: int = Field(10, ge=2, le=500, description="database connections of one process")
     lease_duration: Duration = Field(
         timedelta(seconds=30),
         ge=timedelta(seconds=1),
         le=timedelta(hours=1),
-        description="how long a silent node is believed to be alive",
+        description="how long a node counts as alive after its last sign of life",
     )
     check_interval: Duration = Field(
         timedelta(seconds=1),
         ge=timedelta(milliseconds=100),
         le=timedelta(seconds=10),
-        description="how often a node looks for due jobs when nothing wakes it",
+        description="how often a node checks for due jobs when no notification wakes it",
     )
     stale_check_interval: Duration = Field(
         timedelta(seconds=5),
         ge=timedelta(milliseconds=100),
         le=timedelta(minutes=5),
-        description="how often a node looks for dead ones",
+        description="how often a node checks for dead nodes",
     )
     drain_timeout: Duration = Field(
         timedelta(seconds=20),
@@ -187,7 +189,10 @@ class Settings(BaseModel):
         description="how long a stopping node lets its runs finish before it hands them back",
     )
     keep_runs: int = Field(
-        100, ge=0, le=1_000_000, description="newest runs of a job that are kept, however old"
+        100,
+        ge=0,
+        le=1_000_000,
+        description="number of newest runs of a job that are kept, whatever their age",
     )
     keep_runs_for: Retention = Field(
         timedelta(days=30),
@@ -195,91 +200,94 @@ class Settings(BaseModel):
     )
     keep_finished_jobs_for: Retention = Field(
         timedelta(days=7),
-        description="how long one-off jobs are kept that have ended, and jobs that were deleted",
+        description="how long ended one-off jobs and deleted jobs are kept",
     )
     keep_statistics_for: Retention = Field(
         timedelta(days=400), description="how long the daily figures of jobs and kinds are kept"
     )
     keep_dead_letters_for: Retention = Field(
         timedelta(days=30),
-        description="how long dead letters are kept that were acknowledged, requeued or discarded",
+        description="how long acknowledged, requeued and discarded dead letters are kept",
     )
     housekeeping_interval: Duration = Field(
         timedelta(minutes=10),
         ge=timedelta(seconds=1),
         le=timedelta(days=1),
-        description="how often it is looked for what need not be kept any longer",
+        description="how often housekeeping removes what has been kept long enough",
     )
     balancing: Literal["on", "observe", "off"] = Field(
         "on",
-        description="place jobs where the load is least; observe: only keep the map; off: neither",
+        description="place jobs where the load is least; observe: only count it; off: neither",
     )
     housekeeping_share: float = Field(
-        0.1, ge=0.01, le=1, description="most of the time that all nodes together spend on that"
+        0.1,
+        ge=0.01,
+        le=1,
+        description="largest share of time that all nodes together spend on housekeeping",
     )
     metrics_interval: Duration = Field(
         timedelta(seconds=30),
         ge=timedelta(seconds=1),
         le=timedelta(hours=1),
-        description="how often the figures of the whole cluster are taken",
+        description="how often a node takes the figures of the whole cluster",
     )
     ready_lag: Duration = Field(
         timedelta(seconds=60),
         ge=timedelta(seconds=1),
         le=timedelta(days=1),
-        description="how late a job may be before /readyz says that this is not ready",
+        description="how late a job may be before /readyz answers `not ready`",
     )
     score_interval: Duration = Field(
         timedelta(minutes=5),
         ge=timedelta(seconds=1),
         le=timedelta(hours=1),
-        description="how often it is looked how even the load is",
+        description="how often a node measures how even the load is",
     )
     score_threshold: float = Field(
-        0.7, ge=0, le=1, description="score below which /readyz and the metrics tell of uneven load"
+        0.7, ge=0, le=1, description="score below which /readyz and the metrics report uneven load"
     )
     stop_grace: Duration = Field(
         timedelta(seconds=5),
         ge=timedelta(0),
         le=timedelta(minutes=5),
-        description="how long a run that is told to stop may tidy up before it is given up",
+        description="how long a run may clean up after it was asked to stop",
     )
     app: str | None = Field(None, description="your app with its handlers, as in package.module:eb")
     secrets_dir: Path | None = Field(
         None, description="directory of secrets, one file each, besides EVENBEAT_SECRET_* variables"
     )
     sql_url: Annotated[SecretStr, AfterValidator(check_database_url)] | None = Field(
-        None, description="login for SQL functions; unset: one that Evenbeat makes"
+        None, description="login for SQL functions; unset: Evenbeat creates one"
     )
     sql_connections: int = Field(
         10, ge=1, le=500, description="SQL functions that run at once on one node"
     )
     programs: Literal["on", "off"] = Field(
-        "off", description="on: run jobs of kind program, a shell for whoever may write jobs"
+        "off", description="on: run jobs of kind program, a shell for everyone who may add jobs"
     )
     allow_private_networks: bool = Field(
         False, description="let http jobs call private, loopback and link-local addresses"
     )
     allowed_networks: Labels = Field(
         (),
-        description="networks and hosts that http jobs may call all the same, as in 10.1.0.0/16",
+        description="private networks and hosts that http jobs may call, as in 10.1.0.0/16",
     )
-    log_format: Literal["console", "json"] = Field("console", description="how log lines look")
+    log_format: Literal["console", "json"] = Field("console", description="format of log lines")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least important log lines to show"
+        "info", description="lowest level of log lines to show"
     )
     clock: Literal["database", "set"] = Field(
-        "database", description="set: a clock that tests move, instead of the database's own"
+        "database", description="set: a clock that tests move; database: the server's own"
     )
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """Where each value came from: keyword, a variable's name, a file, or default."""
+        """The origin of each value: keyword, a variable's name, a file, or default."""
         return {name: self._origins.get(name, "default") for name in type(self).model_fields}
 
-    def from_origins(self, origins: Mapping[str, str]) -> Self:
+    def with_origins(self, origins: Mapping[str, str]) -> Self:
         self._origins.update(origins)
         return self
 
@@ -296,7 +304,7 @@ class Settings(BaseModel):
     def _programs_run_on_linux_only(self) -> Self:
         if self.programs == "on" and sys.platform != "linux":
             raise ValueError(
-                "programs can be on under Linux only: elsewhere some would be left over"
+                "programs can be on under Linux only: elsewhere child processes could be left over"
             )
         return self
 
@@ -330,7 +338,7 @@ def load(
         settings = Settings(**values)
     except ValidationError as error:
         raise explain(error, origins) from None
-    return settings.from_origins(origins)
+    return settings.with_origins(origins)
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
@@ -339,7 +347,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
         if environ.get(variable):
             found[name] = environ[variable], variable
     for variable, value in environ.items():
-        # An empty variable means unset: shells and compose files cannot say it otherwise.
+        # An empty variable means unset: shells and compose files have no other way.
         is_setting = variable.startswith(PREFIX) and variable not in NO_SETTINGS
         if is_setting and not variable.startswith(REFERRED_PREFIX) and value:
             found[variable.removeprefix(PREFIX).lower()] = value, variable

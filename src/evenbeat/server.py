@@ -1,4 +1,4 @@
-"""The server: mounts the faces, and serves them until it is told to stop."""
+"""The server: builds the site of all HTTP interfaces, and serves it until it is stopped."""
 
 import asyncio
 import contextlib
@@ -24,29 +24,29 @@ from evenbeat.web.protocol import HttpConnection
 from evenbeat.web.request_limits import BodyLimit
 from evenbeat.web.request_metrics import RequestMetrics
 
-# Requests are answered in milliseconds; one that hangs must not hold up the stop.
-LONGEST_GOODBYE = 5
+# Seconds. Requests are answered in milliseconds; one that hangs must not delay the stop.
+SHUTDOWN_TIMEOUT = 5
 
 
 def build_site(app: Evenbeat) -> FastAPI:
-    """The faces over one app, which must be open by the time of the first request."""
+    """The site of one app, which must be open before the first request."""
     site = FastAPI(
         title="Evenbeat",
         version=version("evenbeat"),
         description="A job scheduler on PostgreSQL.",
-        # Behind sign-in, below; nor are there pages that load their code from elsewhere.
+        # Served below, behind sign-in. No /docs pages: they load scripts from other sites.
         openapi_url=None,
-        # The address in a redirect would be what the client claims ours to be.
+        # A redirect would repeat the Host header, which the client chooses.
         redirect_slashes=False,
     )
     site.state.evenbeat = app
-    site.state.gate = Authenticator(app)
+    site.state.authenticator = Authenticator(app)
     problems.install(site)
     site.add_middleware(BodyLimit)
     site.add_middleware(RequestMetrics, metrics=app.metrics)
-    # Added last, so that it is around everything else.
+    # Added last, so that it is the outermost.
     site.add_middleware(ResponseMiddleware)
-    # Routes are tried one after the other: those that are asked most come first.
+    # Starlette tries routes in this order: the busiest come first.
     for router in (*tasks.ROUTERS, probes.router, metrics.router, *v1.ROUTERS):
         site.include_router(router)
     openapi.install(site)
@@ -57,7 +57,7 @@ def build_site(app: Evenbeat) -> FastAPI:
 
 
 def bind(settings: Settings, setting: str = "port") -> socket.socket:
-    """Take the port before anything is started, so that a busy one is told at once."""
+    """Take the port before anything else starts, so that a busy port fails at once."""
     port: int = getattr(settings, setting)
     try:
         family, _, _, _, address = socket.getaddrinfo(
@@ -65,9 +65,9 @@ def bind(settings: Settings, setting: str = "port") -> socket.socket:
         )[0]
         return listen(socket.socket(family, socket.SOCK_STREAM), address)
     except (socket.gaierror, UnicodeError):
-        raise InvalidSettings("host", f"there is no address {settings.host!r}") from None
+        raise InvalidSettings("host", f"no such address: {settings.host!r}") from None
     except OSError as error:
-        # The address of another machine: no port of it would do.
+        # The address belongs to another machine: the host is wrong, not the port.
         name = "host" if error.errno == errno.EADDRNOTAVAIL else setting
         where = f"{settings.host}:{port}"
         raise InvalidSettings(
@@ -89,7 +89,7 @@ def listen(unbound: socket.socket, address: Any) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn without its signal handlers: stopping is the process's business."""
+    """uvicorn without its signal handlers: the process handles signals itself."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -110,17 +110,17 @@ async def serve(
     stopping: asyncio.Event,
     on_started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until `stopping` is set, then finish those under way."""
+    """Answer requests until `stopping` is set, then finish the current ones."""
     config = uvicorn.Config(
         site,
         http=HttpConnection,
         ws="none",
         log_config=None,
         access_log=False,
-        # Who we are and in which version is for those who sign in.
+        # Name and version are shown to signed-in callers only.
         server_header=False,
         lifespan="off",
-        timeout_graceful_shutdown=LONGEST_GOODBYE,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
     )
     server = HttpServer(config, on_started)
     try:
@@ -129,6 +129,6 @@ async def serve(
             await stopping.wait()
             server.should_exit = True
     except asyncio.CancelledError:
-        # Requests that are cut off together with the server are no errors to be told.
+        # uvicorn would log an error for each request that is cut off here.
         logging.getLogger("uvicorn.error").disabled = True
         raise

@@ -1,4 +1,4 @@
-"""A portal for code without await: its calls are made on a loop in a thread of their own."""
+"""A portal for code without await: it makes calls on an event loop in a thread of its own."""
 
 import asyncio
 import atexit
@@ -22,14 +22,14 @@ AT_ONCE = 500
 class Portal:
     """An app for any number of threads: `Portal(eb).jobs.add(…)` is `await eb.jobs.add(…)`.
 
-    The first call opens the app, and the end of the process closes it, as does `close`. With
-    `migrated` it brings the schema up to date first.
+    The first call opens the app; `close` or the end of the process closes it. With `migrated` it
+    brings the schema up to date first.
     """
 
     def __init__(self, app: Evenbeat, *, migrated: bool = False) -> None:
         self._app = app
         self._migrated = migrated
-        self._forget()
+        self._reset()
         PORTALS.add(self)
 
     def call(
@@ -43,12 +43,12 @@ class Portal:
         return self._wait_for(partial(function, *given, **named))
 
     def each(self, items: AsyncIterator[Value]) -> Iterator[Value]:
-        """Go through what the app gives one after the other, as in `portal.runs.export()`."""
+        """Iterate over an async iterator of the app, as `portal.runs.export()` does."""
         self.open()
         loop = self._loop
 
-        async def some() -> list[Value]:
-            # To wait for each alone would take longer than to read it.
+        async def take_some() -> list[Value]:
+            # Many at once: a switch of threads for each item would take longer than reading it.
             taken: list[Value] = []
             async for item in items:
                 taken.append(item)
@@ -60,22 +60,22 @@ class Portal:
         if begun is not None:
             self._begun.add(begun)
         try:
-            while taken := self._wait_for(some):
+            while taken := self._wait_for(take_some):
                 yield from taken
                 if self._loop is not loop:
-                    raise RuntimeError("the portal was closed meanwhile: what came is not all")
+                    raise RuntimeError("the portal was closed meanwhile: some items are missing")
         finally:
             if begun is not None:
                 self._begun.discard(begun)
             if self._loop is loop and begun is not None:
                 closing = self._begin(begun.aclose)
-                # What nobody holds any more is closed wherever that is noticed: on the loop too,
-                # which would wait for itself.
+                # The garbage collector may run this on the portal's own loop, which would then
+                # wait for itself.
                 if threading.current_thread() is not self._thread:
                     wait_for(closing)
 
     def open(self) -> Self:
-        refuse_loops()
+        refuse_event_loop()
         with self._lock:
             if self._loop is None:
                 if self._app.is_open:
@@ -105,7 +105,7 @@ class Portal:
             self._thread.join()
             self._loop.close()
             self._loop = self._thread = None
-        # Not on the loop, whose helper threads do not start any more at the end of a process.
+        # Not on the loop: at the end of a process, asyncio cannot start threads any more.
         self._app.release_server()
 
     def __enter__(self) -> Self:
@@ -124,7 +124,7 @@ class Portal:
             raise AttributeError(name)
         if inspect.iscoroutinefunction(getattr(type(self._app), name, None)):
             return partial(self.call, getattr(self._app, name))
-        # The parts of an app are there once it is open.
+        # The parts of an app exist once it is open.
         self.open()
         found = getattr(self._app, name)
         return (
@@ -144,8 +144,8 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(wait(), loop)
 
     async def _finish(self) -> None:
-        """Nobody may be left who waits for a loop that has stopped."""
-        # Not by the loop's shutdown_asyncgens: it complains of any that is begun afterwards.
+        """End everything on the loop, so that no thread waits for a loop that has stopped."""
+        # Not `loop.shutdown_asyncgens`: asyncio then warns of each generator begun later.
         closing = (each.aclose() for each in list(self._begun))
         await asyncio.gather(*closing, return_exceptions=True)
         await self._app.disconnect()
@@ -154,27 +154,27 @@ class Portal:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    def _forget(self) -> None:
-        """Begin anew, in a new process too: threads stay behind in the old one."""
+    def _reset(self) -> None:
+        """Begin without a loop; in a forked process too, where the parent's threads are missing."""
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # What is being gone through: it may hold a connection.
+        # Generators that are being iterated: each may hold a connection.
         self._begun: set[AsyncGenerator[Any]] = set()
 
     def _forget_parent(self) -> None:
         if self._loop is not None:
             self._app.forget()
             atexit.unregister(self.close)
-            # Closed here, it would stop listening to what the parent's loop listens to.
+            # Kept alive: closing it would deregister sockets from the parent's epoll.
             PARENT_LOOPS.append(self._loop)
-        self._forget()
+        self._reset()
 
 
 class PortalPart:
-    """A part of an app, as in `portal.jobs`: its coroutines and iterators are waited for.
+    """A part of an app, as in `portal.jobs`: its coroutines and async iterators become plain ones.
 
-    It is looked for at every use, since an app that is opened again has new ones.
+    It is looked up at every use, since an app that is opened again has new parts.
     """
 
     def __init__(self, portal: Portal, find: Callable[[], Any]) -> None:
@@ -193,7 +193,7 @@ class PortalPart:
         return PortalPart(self._portal, lambda: getattr(self._find(), name))
 
     def _call(self, method: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """A method that waits for nothing itself may still give what is to be waited for."""
+        """Call a plain method; it may return an async iterator."""
         found = method(*given, **named)
         if not isinstance(found, AsyncIterator):
             return found
@@ -203,11 +203,11 @@ class PortalPart:
         return dir(self._find())
 
 
-def wait_for(coming: Future[Value]) -> Value:
+def wait_for(future: Future[Value]) -> Value:
     try:
-        return coming.result()
+        return future.result()
     except KeyboardInterrupt:
-        coming.cancel()
+        future.cancel()
         raise
 
 
@@ -215,14 +215,14 @@ def has_coroutines(part: object) -> bool:
     return any(map(inspect.iscoroutinefunction, vars(type(part)).values()))
 
 
-def refuse_loops() -> None:
-    """A loop that waits for a thread serves nobody meanwhile."""
+def refuse_event_loop() -> None:
+    """Raise RuntimeError on a running event loop, which the portal would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     raise RuntimeError(
-        "a portal waits, and would hold up the event loop that runs here: await the app itself, "
+        "a portal blocks, and an event loop is running here: await the app itself, "
         "as in `await eb.jobs.add(…)`"
     )
 

@@ -128,7 +128,7 @@ async def test_a_synchronous_program_and_its_worker(start_example: Start, app: E
     assert await worker.stop() == 0
 
 
-async def test_jobs_in_somebodys_transaction(start_example: Start, app: Evenbeat) -> None:
+async def test_jobs_in_the_users_transaction(start_example: Start, app: Evenbeat) -> None:
     async with app:
         await app.prepare_kinds()
     program = start_example(str(EXAMPLES / "transactional_enqueue.py"))
@@ -142,5 +142,5 @@ async def test_jobs_in_somebodys_transaction(start_example: Start, app: Evenbeat
 def test_a_test_suite_that_uses_the_kit(postgres: EmbeddedServer, tmp_path: Path) -> None:
     url = postgres.url("postgres")
     suite = EXAMPLES / "tested_shop"
-    told = run_suite(suite, f"--basetemp={tmp_path / 'suite'}", f"--evenbeat-database={url}")
-    assert "3 passed" in told
+    printed = run_suite(suite, f"--basetemp={tmp_path / 'suite'}", f"--evenbeat-database={url}")
+    assert "3 passed" in printed

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from evenbeat.core.errors import InvalidSettings
-from evenbeat.handlers.http.addresses import Addresses, is_public, unwrapped
+from evenbeat.handlers.http.addresses import Addresses, embedded_ipv4, is_public
 
 PUBLIC_ONLY = Addresses()
 
@@ -76,5 +76,5 @@ def test_a_network_that_is_none_is_refused(network: str) -> None:
 
 def test_an_address_without_another_inside_is_itself() -> None:
     for text in ("8.8.8.8", "2606:4700::1"):
-        assert unwrapped(ipaddress.ip_address(text)) == ipaddress.ip_address(text)
-    assert is_public(unwrapped(ipaddress.ip_address("2002:808:808::1")))
+        assert embedded_ipv4(ipaddress.ip_address(text)) == ipaddress.ip_address(text)
+    assert is_public(embedded_ipv4(ipaddress.ip_address("2002:808:808::1")))

@@ -1,4 +1,4 @@
-"""http jobs against a real server: what is sent, what counts as done, and every bound."""
+"""http jobs against a real server: what is sent, what counts as success, and every limit."""
 
 import asyncio
 import gzip
@@ -84,7 +84,7 @@ async def test_another_status_fails_by_a_name_that_retry_rules_can_use(
     assert outcome.error == f"GET {web.url('/x')} answered 503: come back later"
 
 
-async def test_nobody_there_is_tried_again(call: Call) -> None:
+async def test_a_host_without_a_server_is_tried_again(call: Call) -> None:
     async with web_server() as gone:
         url = gone.url("/")
     outcome = await call(url=url)
@@ -95,7 +95,7 @@ async def test_nobody_there_is_tried_again(call: Call) -> None:
     assert "the host nonesuch.invalid cannot be found" in unknown.error
 
 
-# --- servers that mean no good -------------------------------------------------------------------
+# --- hostile servers -----------------------------------------------------------------------------
 
 
 def hanging(first: bytes = b"") -> Any:
@@ -148,7 +148,7 @@ def bomb(level: str) -> Any:
     """200 MB of zeros: less than one on the wire."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
-        # Packed here: what stands in a table of tests is made by every worker, for none of them.
+        # Packed here: parameters of tests are computed by every worker at collection.
         maker = zlib.compressobj(1, zlib.DEFLATED, 31 if level == "gzip" else 15)
         packed = b"".join(maker.compress(bytes(1_000_000)) for _ in range(200)) + maker.flush()
         writer.write(answer_of(200, packed, f"Content-Encoding: {level}"))

@@ -1,4 +1,4 @@
-"""http jobs never reach what is closed: by no spelling, no redirect and no change of mind."""
+"""http jobs never reach private addresses: by no spelling, redirect or second DNS answer."""
 
 import asyncio
 import ipaddress
@@ -67,7 +67,7 @@ async def test_a_name_is_resolved_once_so_that_it_cannot_change_its_mind(
         asked.append(host)
         return [PUBLIC] if len(asked) == 1 else [HOME]
 
-    # Nobody may be at the public address; what matters is that it is the one that is tried.
+    # No server may answer at the public address; the test is that this address is tried.
     outcome = await call(
         OutboundClient(Addresses(), rebind), url=web.url("/", "rebind.example"), timeout=0.3
     )
@@ -132,7 +132,7 @@ async def test_a_redirect_to_what_is_no_web_address_is_refused(
 ) -> None:
     web.answers["/"] = answer_of(302, b"", f"Location: {location}")
     outcome = assert_refused(await call(url=web.url("/"), follow_redirects=True))
-    assert "redirects to what is not a web address" in outcome.error
+    assert "redirects to an address that is not http or https" in outcome.error
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])

@@ -1,4 +1,4 @@
-"""The kind program, with real processes: what it takes, what comes of it, and who is left."""
+"""The kind program, with real processes: payloads, outcomes, and no process left over."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.run_log import MOST_LINES, NO_MORE, LogLine
-from evenbeat.engine.runs.active_run import run_handler
+from evenbeat.engine.runs import runner
 from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Function
@@ -49,7 +49,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become oth
 
 
 class Desk(NodeServices):
-    """Keeps what is said, instead of a database."""
+    """Keeps log lines in a list instead of a database."""
 
     def __init__(self) -> None:
         super().__init__(None, MOST_LINGERING)
@@ -79,13 +79,15 @@ def job_of(payload: dict[str, Any]) -> Claimed:
 
 
 class Running:
-    """A run as a node has it, which can be waited for, and told to stop as a node does that."""
+    """A run that can be awaited, and stopped as a node stops it."""
 
     def __init__(self, desk: Desk, payload: dict[str, Any], grace: timedelta) -> None:
         handler, job = Program(grace), job_of(payload)
         handler.check(payload)
         self._context = RunContext(job, desk)
-        self._task = asyncio.ensure_future(run_handler(job, self._context, Registry([handler])))
+        self._task = asyncio.ensure_future(
+            runner.run_handler(job, self._context, Registry([handler]))
+        )
 
     def stop(self) -> None:
         self._context.cancel()
@@ -111,7 +113,7 @@ def run(desk: Desk) -> Runs:
     return run
 
 
-# --- what it takes -----------------------------------------------------------------------------
+# --- payloads ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("setting", "is_served"), [({}, False), ({"programs": "on"}, True)])
@@ -165,13 +167,15 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
     desk: Desk, payload: Any, field: str
 ) -> None:
     job = job_of(payload)
-    ended = await run_handler(job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))]))
+    ended = await runner.run_handler(
+        job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))])
+    )
     assert isinstance(ended, Failed)
     assert field in ended.error
     assert (ended.error_type, ended.is_final) == ("InvalidInput", True)
 
 
-# --- what comes of it --------------------------------------------------------------------------
+# --- the outcome -------------------------------------------------------------------------------
 
 
 async def test_what_it_says_is_kept_line_by_line_and_its_end_as_the_result(
@@ -213,8 +217,8 @@ async def test_it_has_a_small_environment_of_its_own(
     monkeypatch.setenv("LANG", "en_GB.UTF-8")
     me, job = pwd.getpwuid(os.geteuid()), job_of({})
     ended = await run(["env"], env={"PATH": "/usr/bin:/bin:/more", "OWN": "=a b"})
-    told = dict(line.split("=", 1) for line in ended.result["output"].splitlines())
-    assert told == {
+    shown = dict(line.split("=", 1) for line in ended.result["output"].splitlines())
+    assert shown == {
         "PATH": "/usr/bin:/bin:/more",
         "HOME": me.pw_dir,
         "LANG": "en_GB.UTF-8",
@@ -267,7 +271,7 @@ async def test_secrets_reach_it_and_are_masked_in_what_it_says(
     assert ended.error == "exited with 9"
     assert desk.said == [("info", "(secret)")]
     assert ended.result["output"] == "(secret)\n"
-    # Where a line is cut, no half of one is left.
+    # A cut line contains no half of a secret.
     await run(["printf", f"{'x' * 9_990}%s", secret])
     assert desk.said[-1][1].startswith("xx")
     assert "open" not in desk.said[-1][1]
@@ -300,7 +304,7 @@ async def test_a_user_that_cannot_be_is_told_and_not_tried_again(
     assert (gone.is_final, other.is_final) == (True, True)
 
 
-# --- much, and long ----------------------------------------------------------------------------
+# --- much output, long runs --------------------------------------------------------------------
 
 
 async def test_no_amount_of_output_holds_it_up_or_is_kept(run: Runs, desk: Desk) -> None:
@@ -336,7 +340,7 @@ async def test_what_stays_in_the_background_does_not_hold_up_the_run(
 
 # --- being stopped -----------------------------------------------------------------------------
 
-# Three that would stay: itself, one in its group, and an orphan in a session of its own.
+# Three processes: itself, one in its group, and an orphan in a session of its own.
 FAMILY = """
 trap '' TERM
 sh -c 'trap "" TERM; echo $$ >> {file}; sleep 600' &
@@ -367,7 +371,7 @@ async def test_told_to_stop_it_may_tidy_up_first(run: Runs, desk: Desk, tmp_path
     await pids_in(file, 1)
     running.stop()
     ended = await running
-    # It obeyed, but what it was there for is not done.
+    # It stopped as asked, but its work is not done.
     assert isinstance(ended, Failed)
     assert ("info", "tidied") in desk.said
 
@@ -379,47 +383,47 @@ async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk:
     assert isinstance(await running, Failed)
 
 
-async def test_whoever_kills_its_supervisor_kills_it_too(run: Runs, tmp_path: Path) -> None:
+async def test_killing_its_supervisor_kills_the_program_too(run: Runs, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     running = run(f"echo $PPID $$ > {file}; sleep 600; true")
     supervisor, pid = await pids_in(file, 2)
     os.kill(supervisor, signal.SIGKILL)
     ended = await running
-    assert ended.error == "the process that minds the program was killed, and the program with it"
-    assert ended.error_type == "MinderLost"
+    assert ended.error == "the program's supervisor was killed, and the program with it"
+    assert ended.error_type == "SupervisorLost"
     await eventually(lambda: not is_alive(pid), "the program's end")
 
 
-async def test_if_the_supervisor_fails_on_the_way_the_program_and_its_group_are_killed(
+async def test_if_the_supervisor_fails_the_program_and_its_group_are_killed(
     run: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hears = "    def _hear(self, fd: int) -> None:\n"
-    faulty = supervisor_client.SUPERVISOR_SCRIPT.read_text().replace(
-        hears, f"{hears}        raise MemoryError('full')\n"
-    )
+    reads = "    def _read_output(self, fd: int) -> None:\n"
+    script = supervisor_client.SUPERVISOR_SCRIPT.read_text()
+    assert reads in script
+    faulty = script.replace(reads, f"{reads}        raise MemoryError('full')\n")
     monkeypatch.setattr(supervisor_client, "SUPERVISOR_SCRIPT", tmp_path / "supervisor.py")
     supervisor_client.SUPERVISOR_SCRIPT.write_text(faulty)
     file = tmp_path / "pids"
     ended = await run(f"sleep 600 & echo $! $$ > {file}; echo said; wait")
-    assert ended.error == "cannot be minded: MemoryError: full"
-    assert ended.error_type == "MinderLost"
+    assert ended.error == "the supervisor failed: MemoryError: full"
+    assert ended.error_type == "SupervisorLost"
     left = await pids_in(file, 2)
     await eventually(lambda: not any(map(is_alive, left)), "the end of both")
 
 
-async def test_it_dies_with_its_supervisor_though_nobody_watches(
+async def test_it_dies_with_its_supervisor_even_if_no_node_watches(
     desk: Desk, tmp_path: Path
 ) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
-    leash, theirs = await SupervisorClient.pair()
+    client, theirs = await SupervisorClient.pair()
     payload, context = job.definition.payload, RunContext(job, desk)
     started = supervisor_client.start_supervisor(theirs, payload, context, timedelta(seconds=1))
-    leash.order(started.order)
+    client.send_order(started.order)
     [pid] = await pids_in(file, 1)
-    started.supervisor.kill()
-    started.supervisor.wait()
-    leash.close()
+    started.process.kill()
+    started.process.wait()
+    client.close()
     await eventually(lambda: not is_alive(pid), "the program's end")
     # The loop closes it at its next turn.
     await asyncio.sleep(0)

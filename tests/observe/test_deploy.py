@@ -1,4 +1,4 @@
-"""The alert rules and the board that are shipped: whatever they name exists."""
+"""The alert rules and the dashboard that are shipped: every metric in them exists."""
 
 import json
 import re
@@ -117,13 +117,13 @@ def test_every_alert_is_raised_when_it_should_be_and_none_when_all_is_well() -> 
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("needs promtool, of Debian's package prometheus")
-    told = subprocess.run(
+    ended = subprocess.run(
         [promtool, "test", "rules", RULES.with_suffix(".test.yml")],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_rules_are_tested_alert_by_alert() -> None:

@@ -111,7 +111,7 @@ def test_where_no_node_lives_everything_that_waits_is_late() -> None:
     assert found["evenbeat_schedule_lag_seconds"] == 40
 
 
-def test_before_anybody_took_figures_there_is_what_was_asked_for_just_now() -> None:
+def test_before_a_node_took_figures_only_the_live_gauges_are_shown() -> None:
     found = samples(LAG, None)
     assert set(found) == {
         "evenbeat_database_up",
@@ -121,7 +121,7 @@ def test_before_anybody_took_figures_there_is_what_was_asked_for_just_now() -> N
     }
 
 
-def test_jobs_that_nobody_has_counted_are_not_shown_as_none() -> None:
+def test_jobs_that_were_never_counted_are_not_shown_as_zero() -> None:
     found = samples(LAG, replace(FIGURES, counted_at=None, jobs={}))
     assert not [name for name in found if name.startswith("evenbeat_jobs")]
 

@@ -82,8 +82,8 @@ async def test_a_beat_is_told_with_where_the_next_one_comes(
     process = node(EVENBEAT_LOG_FORMAT="json")
     job = await workshop.add("every 1h phase=20m", kind="crawl", payload={"items": 1})
     await clock.advance(minutes=20)
-    told = await line_of(process, "Rescheduled job (rhythm preserved)", job)
-    assert fields(told, "level", "old_slot", "new_slot") == ["info", "12:15", "13:15"]
+    line = await line_of(process, "Rescheduled job (rhythm preserved)", job)
+    assert fields(line, "level", "old_slot", "new_slot") == ["info", "12:15", "13:15"]
 
 
 @pytest.mark.parametrize("log_format", FORMATS)

@@ -23,7 +23,7 @@ ERROR = 2
 
 
 class Collector:
-    """Takes in what is exported by OTLP over HTTP."""
+    """Receives spans by OTLP over HTTP."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -38,7 +38,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Not into the output of the tests."""
+                """Log nothing into the output of the tests."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -149,7 +149,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
 def test_traces_need_the_extra_and_an_endpoint(
     missing: list[str], environ: dict[str, str], expected: str
 ) -> None:
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", CONFIGURE, *missing],
         env=environ,
         capture_output=True,
@@ -157,4 +157,4 @@ def test_traces_need_the_extra_and_an_endpoint(
         check=True,
         timeout=300,
     )
-    assert told.stdout.strip() == expected
+    assert ended.stdout.strip() == expected

@@ -64,7 +64,7 @@ async def test_a_node_frozen_beyond_its_lease_writes_nothing_when_it_wakes(fleet
     await fleet.freeze(first)
     await asyncio.sleep(LEASE.total_seconds() + 2)
     first.signal(signal.SIGCONT)
-    await first.says("Run is not ours any more")
+    await first.says("Run lost its lease")
     await eventually(lambda: first.output.count("Node joined") == 2, "a second life")
     await asyncio.sleep(3)
     await fleet.stop()

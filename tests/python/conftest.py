@@ -9,7 +9,7 @@ from evenbeat.store.database.pool import Database
 
 @pytest.fixture
 def make_app(settings: Settings, database: Database) -> Callable[[], Evenbeat]:
-    """Apps on the test's database: each is what one version of somebody's code would make."""
+    """Makes apps on the test's database: each stands for one version of a user's code."""
     return lambda: Evenbeat(settings)
 
 

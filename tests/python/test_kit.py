@@ -183,7 +183,7 @@ async def test_beats_on_the_way_run_at_their_own_instants(evenbeat_kit: Kit) -> 
 
 
 @pytest.mark.parametrize("evenbeat_app", [scheduled()])
-async def test_a_leap_is_a_time_in_which_nobody_was_there(evenbeat_kit: Kit) -> None:
+async def test_a_set_clock_is_a_time_without_a_node(evenbeat_kit: Kit) -> None:
     async with evenbeat_kit as kit:
         await kit.clock.set_to(START + timedelta(days=3))
         [run] = await kit.run_due()

@@ -11,18 +11,18 @@ import pytest
 import evenbeat
 
 STUB = Path(evenbeat.__file__).with_suffix(".pyi")
-# What a process that only adds jobs need not load.
+# Modules that a process which only adds jobs must not load.
 HEAVY = ("fastapi", "starlette", "uvicorn", "typer", "evenbeat.web", "evenbeat.testing")
 
 
 def test_the_types_are_of_the_names() -> None:
-    told = {
+    typed = {
         (alias.asname, node.module)
         for node in ast.parse(STUB.read_text()).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert told == set(evenbeat._HOMES.items())
+    assert typed == set(evenbeat._HOMES.items())
 
 
 @pytest.mark.parametrize("name", evenbeat.__all__)
@@ -38,8 +38,8 @@ def test_a_name_that_is_not_there_is_told_as_python_does() -> None:
 
 def loaded_by(line: str) -> set[str]:
     show = f"{line}\nimport sys; print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
-    return set(told.stdout.split())
+    shown = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    return set(shown.stdout.split())
 
 
 def test_importing_the_package_loads_nothing_of_it() -> None:

@@ -119,7 +119,7 @@ async def test_what_left_the_code_is_told_of_and_goes_on(make_app: Apps) -> None
         assert "No live node serves the kind report" in await new.jobs.explain(job.uid)
 
 
-async def test_jobs_of_other_code_are_nobodys_business(make_app: Apps) -> None:
+async def test_jobs_of_other_code_are_left_alone(make_app: Apps) -> None:
     theirs, ours = make_app(), make_app()
     elsewhere: dict[str, Any] = {"__name__": "their.module"}
     exec("def their_report(): ...", elsewhere)
@@ -168,7 +168,7 @@ async def test_a_node_that_starts_with_the_app_runs_its_schedules(
             return [run.result for run in (await app.runs.of_job(job.uid)).runs if run.finished_at]
 
         assert await eventually(look) == [[{"a": 1}, "tick"]]
-        assert await app.count_live_nodes() == 1
+        assert (await app.lag()).live_nodes == 1
     assert not app.is_open
 
 

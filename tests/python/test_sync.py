@@ -52,7 +52,7 @@ def test_what_comes_one_after_the_other_is_gone_through(
     begun = portal.runs.export()
     assert [next(begun).run.id for _ in range(3)] == [1, 2, 3]
     portal.close()
-    with pytest.raises(RuntimeError, match="what came is not all"):
+    with pytest.raises(RuntimeError, match="some items are missing"):
         next(begun)
 
 
@@ -148,7 +148,7 @@ async def test_a_process_that_just_ends_closes_it(
     assert await jobs_of(settings) == ["main"]
 
 
-async def test_what_nobody_holds_any_more_does_not_make_the_loop_wait_for_itself(
+async def test_a_dropped_iterator_does_not_make_the_loop_wait_for_itself(
     settings: Settings, environ: dict[str, str], tmp_path: Path
 ) -> None:
     assert await output_of("drops", environ, tmp_path) == "dropped\n"

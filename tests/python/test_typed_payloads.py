@@ -1,4 +1,4 @@
-"""Payloads with a type: checked when the job is written, made when it runs."""
+"""Typed payloads: checked when the job is added, made when it runs."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Those who knock, those who make tokens for them, and the door."""
+"""Fixtures: a token reader, keys, and an issuer that publishes them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from tests.support.serving import SECRET, client_of, server_environ, serving, to
 
 
 class Stopwatch:
-    """Elapsed time that passes when a test says so."""
+    """Elapsed time that a test moves on."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -44,7 +44,7 @@ def ec_key() -> Signer:
 
 @pytest.fixture
 def issuer(rsa_key: Signer, ec_key: Signer) -> Iterator[Issuer]:
-    """Publishes one key of each sort."""
+    """Publishes one key of each algorithm."""
     with publishing() as made:
         made.publish(rsa_key.jwk(), ec_key.jwk())
         yield made

@@ -1,4 +1,4 @@
-"""Attacks on tokens, RFC 8725 row by row: refused, all of them, and nobody says why."""
+"""Attacks on tokens, RFC 8725 row by row: all are refused, and no error says why."""
 
 import base64
 import hmac
@@ -34,7 +34,7 @@ def coded(data: bytes) -> str:
 
 
 def forged(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -> str:
-    """Signed by HMAC with whatever is at hand, since PyJWT refuses to."""
+    """A token signed by HMAC with any bytes, which PyJWT refuses to do."""
     message = ".".join(coded(json.dumps(part).encode()) for part in (header, claims))
     return f"{message}.{coded(hmac.digest(secret, message.encode(), 'sha256'))}"
 
@@ -54,7 +54,7 @@ async def refuses(reader: TokenReader, token: str) -> None:
 
 @pytest.fixture
 def reader(settings_with: MakeSettings, issuer: Issuer) -> TokenReader:
-    """Knows our secret and the keys of the issuer, as the most confusable of gates."""
+    """Accepts our secret and the keys of an issuer: the setting with most to confuse."""
     return TokenReader(settings_with(jwt_jwks_url=issuer.url))
 
 
@@ -115,7 +115,7 @@ async def test_a_key_is_good_for_its_own_algorithm_only(
 
 
 def test_even_the_right_key_reads_no_other_algorithm(rsa_key: Signer) -> None:
-    """The second lock: should a key ever be found for a token of another algorithm."""
+    """A second protection, should a key ever be found for a token of another algorithm."""
     key = VerificationKey("RS256", rsa_key.private.public_key())
     claims = {"sub": "x", "exp": in_seconds(60)}
     for algorithm in ("RS384", "RS512", "PS256"):

@@ -1,4 +1,4 @@
-"""Public keys of others: fetched from a real server that is down, slow, huge, or talks nonsense."""
+"""Public keys of another issuer: a real server that is down, slow, huge, or sends nonsense."""
 
 import threading
 from pathlib import Path
@@ -63,7 +63,7 @@ async def test_an_unknown_name_makes_us_ask_again_but_once_a_minute(
     assert issuer.asked == 3
 
 
-async def test_keys_stay_good_while_nobody_answers_but_not_for_ever(
+async def test_keys_stay_good_while_the_issuer_is_down_but_not_for_ever(
     known: PublicKeys, issuer: Issuer, stopwatch: Stopwatch
 ) -> None:
     await names(known)
@@ -162,7 +162,7 @@ async def test_a_redirect_is_not_followed(known: PublicKeys, issuer: Issuer) -> 
         assert (issuer.asked, elsewhere.asked) == (1, 0)
 
 
-async def test_nobody_there_is_no_key(stopwatch: Stopwatch) -> None:
+async def test_an_issuer_that_is_not_there_gives_no_key(stopwatch: Stopwatch) -> None:
     with publishing() as gone:
         url = gone.url
     assert await names(PublicKeys(url, elapsed=stopwatch)) == []
@@ -172,12 +172,12 @@ async def test_one_that_never_answers_is_given_up(
     issuer: Issuer, stopwatch: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jwks, "FETCH_TIMEOUT", 0.1)
-    told = threading.Event()
-    issuer.before = told.wait
+    released = threading.Event()
+    issuer.before = released.wait
     try:
         assert await names(PublicKeys(issuer.url, elapsed=stopwatch)) == []
     finally:
-        told.set()
+        released.set()
 
 
 async def test_a_file_is_as_good_as_a_server(

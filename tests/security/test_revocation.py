@@ -1,4 +1,4 @@
-"""Tokens that we made: listed, revoked, and no good any more on any process."""
+"""Tokens that we made: listed, revoked, and then refused by every process."""
 
 import json
 import subprocess
@@ -113,7 +113,7 @@ def test_a_token_is_not_stored_for_a_repeated_request(admin: httpx.Client) -> No
 
 
 @pytest.mark.parametrize("jti", ["01890000-0000-7000-8000-000000000000", "not a uuid", ""])
-def test_a_token_of_somebody_elses_making_needs_no_record(address: str, jti: str) -> None:
+def test_a_token_of_another_issuer_needs_no_record(address: str, jti: str) -> None:
     claims = {"jti": jti, "exp": 4_000_000_000}
     with client_of(address, jwt.encode(claims, SECRET, "HS256")) as client:
         assert client.get("/openapi.json").status_code == 200
@@ -176,7 +176,7 @@ class TestHearing:
         await ours.revoke(made, revoked_by="us")
         assert await ours.is_revoked(made)
 
-    async def test_without_the_database_nobody_is_believed_for_long(
+    async def test_without_the_database_no_token_is_accepted_for_long(
         self, ours: Tokens, database: Database, stopwatch: Stopwatch
     ) -> None:
         made = await self.token(ours)
@@ -252,7 +252,7 @@ class TestCommand:
         revoked = json.loads(call("tokens", "revoke", newest["id"], "-y", "-o", "json"))
         assert revoked["revoked_by"].startswith("cli")
 
-    def test_nothing_is_revoked_before_somebody_agrees(
+    def test_nothing_is_revoked_without_a_confirmation(
         self, admin: httpx.Client, database_url: str, tmp_path: Path
     ) -> None:
         made = make(admin)

@@ -1,4 +1,4 @@
-"""Every operation has a rule, says so, and keeps to it: found in the routes, whoever adds one."""
+"""Every operation has an access rule, documents it, and keeps to it; found in the routes."""
 
 import re
 
@@ -67,7 +67,7 @@ def test_every_status_of_an_operation_is_described(method: str, path: str, opera
         return
     responses = operation["responses"]
     expected = {"401", "403", "429", "500", "503"}
-    # What cannot be accepted; clients of tasks know 400 for it, and no 422.
+    # For invalid fields, clients of /tasks expect 400 and know no 422.
     refusal = "400" if path.startswith("/tasks") else "422"
     assert refusal == "422" or "422" not in responses
     if "{" in path:
@@ -88,7 +88,7 @@ def test_every_status_of_an_operation_is_described(method: str, path: str, opera
 def test_an_operation_keeps_to_its_rule_and_to_its_statuses(
     address: str, method: str, path: str, operation: dict
 ) -> None:
-    """With an empty body and ids that nobody has: whoever is let in gets no further than that."""
+    """With an empty body and unknown ids, so that a permitted request still changes nothing."""
     place = re.sub(r"{\w+}", "01890000-0000-7000-8000-000000000000", path)
     least = operation["x-role"]
     for role in (None, *Role):
@@ -123,11 +123,11 @@ def test_the_examples_of_bodies_are_accepted(admin: httpx.Client) -> None:
         "UndoIn": ("POST", "/api/v1/scheduler/rebalance/undo"),
     }
     schemas = document["components"]["schemas"]
-    # A batch is of the same examples, whose names are taken then.
+    # BatchIn holds the examples of JobIn, whose names exist by then.
     assert {name for name in schemas if "examples" in schemas[name]} - {"BatchIn"} == places.keys()
     for name, (method, path) in places.items():
         for example in schemas[name]["examples"]:
             answer = admin.request(method, path, json=example)
-            # An even load has left nothing to take back.
+            # Without a rebalance before it there is nothing to undo.
             expected = (200, 409) if name == "UndoIn" else (200, 201)
             assert answer.status_code in expected, answer.text

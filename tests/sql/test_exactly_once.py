@@ -157,7 +157,7 @@ async def test_a_node_that_wakes_up_too_late_undoes_what_its_function_did(
         await shop.closed(job, 2)
         assert await shop.notes() == ["once"], "that of the one who took over"
         process.signal(signal.SIGCONT)
-        await process.says("Run is not ours any more")
+        await process.says("Run lost its lease")
     assert await shop.notes() == ["once"]
     assert (await shop.look(job)).pulse.state is State.COMPLETED
 

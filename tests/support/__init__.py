@@ -1,1 +1,1 @@
-"""What tests share: a real server, a clock to set, real processes, and waiting for events."""
+"""What tests share: a real PostgreSQL, a clock to set, real processes, and waiting for events."""

@@ -1,4 +1,4 @@
-"""What Evenbeat has acknowledged, remembered outside of its database, and looked for afterwards."""
+"""Records what Evenbeat has acknowledged, outside of its database, to check it afterwards."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ where run.state = 'c'
 
 
 class Client:
-    """Adds jobs one after the other, as an API does, and remembers which were acknowledged."""
+    """Adds jobs one after the other, as an API does, and records which were acknowledged."""
 
     def __init__(self, database: Database, *, seconds: float = 0.01) -> None:
         self._database = database
@@ -61,10 +61,10 @@ class Client:
 
 
 async def missing_runs(connection: Any, processes: Iterable[Process]) -> list[str]:
-    """The runs that a node has heard to be written, and that are not."""
+    """Runs that a node has logged as completed and that are not in the database."""
     written = {(row["uid"], row["number"]) for row in await connection.fetch(RUNS)}
-    told = {
+    logged = {
         (uid, int(number)) for process in processes for number, uid in ENDED.findall(process.output)
     }
-    assert told, "no node told of a run"
-    return [f"run {number} of {uid} is not there" for uid, number in sorted(told - written)]
+    assert logged, "no node logged a completed run"
+    return [f"run {number} of {uid} is not there" for uid, number in sorted(logged - written)]

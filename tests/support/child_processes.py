@@ -1,4 +1,4 @@
-"""Processes that a test's programs have started: who they are, and whether they live."""
+"""Processes that a test's programs have started: their ids, and whether they are alive."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,17 +7,17 @@ from tests.support.waiting import eventually
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is not: nobody has taken leave of it yet, as in containers without an init."""
+    """Whether a process runs. A zombie does not: in a container without init, none reaps it."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
 async def pids_in(file: Path, count: int) -> list[int]:
-    """The processes that have written their numbers there."""
+    """Wait until `count` processes have written their ids to the file."""
 
-    def look() -> list[int]:
+    def read() -> list[int]:
         words = file.read_text().split() if file.exists() else []
         return [int(word) for word in words] if len(words) == count else []
 
-    return await eventually(look, f"{count} processes")
+    return await eventually(read, f"{count} processes")

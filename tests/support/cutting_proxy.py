@@ -1,4 +1,4 @@
-"""A proxy in front of PostgreSQL that cuts a connection where a test wants it cut."""
+"""A proxy in front of PostgreSQL that cuts a connection at a statement of the test's choice."""
 
 import asyncio
 import contextlib
@@ -7,12 +7,11 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 
 class CuttingProxy:
-    """Passes bytes on, until one that matters goes by.
+    """Passes bytes on until a request contains the text given to `cut_on`.
 
-    Armed with `cut_on`, it looks for that text in what clients send. The request that has it is
-    passed on and its answer is swallowed (`"answer"`), or it is never passed on (`"request"`);
-    either way both sides of that connection are closed, and the proxy is disarmed. With
-    `is_closed` it lets nobody in.
+    That request is passed on and its answer dropped (`"answer"`), or it is not passed on
+    (`"request"`). Then both sides of the connection are closed; later requests pass again. With
+    `is_closed` the proxy accepts no new connection.
     """
 
     def __init__(self, url: str) -> None:
@@ -72,7 +71,7 @@ class CuttingProxy:
         answering.cancel()
         self.is_closed = self.is_closed or self.closes_after_cut
         if self._where == "answer":
-            # The server has done it once it begins to answer, and nobody hears of that.
+            # The server has executed it once it begins to answer; the answer is dropped.
             await asyncio.wait([answering])
             forth.write(data)
             await answers.read(1)

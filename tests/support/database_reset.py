@@ -1,7 +1,7 @@
-"""Who empties the database before a test, and looks for breaches after it.
+"""Empties the database before a test, and checks it for breaches after it.
 
-It stays from test to test: to connect, and to have all rules planned anew, took ten times as long
-as to look.
+The connection is reused for all tests: connecting and planning all rules took ten times as long
+as checking them.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from evenbeat.store.database.route import Route
 from tests.support import databases
 
 T = TypeVar("T")
-LASTING = {
-    # Not ours: tests that end our connections do not mean this one.
-    "application_name": "caretaker",
+CONNECTION_SETTINGS = {
+    # Another name than Evenbeat's: tests that end Evenbeat's connections must not end this one.
+    "application_name": "database_reset",
     "plan_cache_mode": "force_generic_plan",
 }
-# Such plans were made while there was nothing: a history of thousands needs plans of its own.
+# The reused plans suit small tables: with more rows than this, the rules are planned anew.
 FEW = 100
 IS_LARGE = f"""
     select exists (select from evenbeat.pulse offset {FEW})
@@ -34,14 +34,14 @@ IS_LARGE = f"""
 
 
 class Kept(asyncpg.Connection):
-    """A connection that those who close it leave open."""
+    """A connection that stays open when it is closed."""
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncpg's
-        """It is wanted again."""
+        """Do nothing: the next test uses it."""
 
 
 class KeptRoute(Route):
-    """Leads to one connection, whoever asks; to a new one where somebody has ended it."""
+    """Always gives the same connection; a new one only if a test has ended it."""
 
     kept: Any = None
 
@@ -49,12 +49,12 @@ class KeptRoute(Route):
         self, settings: Mapping[str, str], *, command_timeout: float | None = None
     ) -> Any:
         if self.kept is None or self.kept.is_closed():
-            lasting = {**settings, **LASTING}
-            self.kept = await super().connect(lasting, command_timeout=command_timeout)
+            reused = {**settings, **CONNECTION_SETTINGS}
+            self.kept = await super().connect(reused, command_timeout=command_timeout)
         return self.kept
 
     async def _dial(self, **options: Any) -> Any:
-        # All rules at once are longer than what stays prepared by default.
+        # 0: no limit. The query of all rules is longer than what asyncpg caches by default.
         return await super()._dial(**options, connection_class=Kept, max_cacheable_statement_size=0)
 
     async def leave(self) -> None:
@@ -63,7 +63,7 @@ class KeptRoute(Route):
 
 
 class Caretaker:
-    """Has a loop of its own, and is asked while those of the tests stand still."""
+    """Resets and checks the database on its own event loop, while the test's is not running."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(url, clock="set")
@@ -71,7 +71,7 @@ class Caretaker:
         self._loop = asyncio.new_event_loop()
 
     def prepare(self, instant: datetime) -> None:
-        """Leave the database empty, and its clock at this instant."""
+        """Empty the database, and set its clock to this instant."""
 
         async def act() -> None:
             connection = await self._connect()
@@ -83,7 +83,7 @@ class Caretaker:
         self._do(act)
 
     def breaches(self, database: Database) -> list[str]:
-        """What `evenbeat verify` finds in it."""
+        """What `evenbeat verify` finds in the database."""
 
         async def act() -> list[str]:
             is_ours = database.url == self._database.url
@@ -94,7 +94,7 @@ class Caretaker:
         return self._do(act)
 
     def broken(self, rules: Mapping[str, str]) -> dict[str, list[Any]]:
-        """The rules that are not true any more, each with what its query finds."""
+        """The rules that are broken, each with the rows that its query finds."""
 
         async def act() -> dict[str, list[Any]]:
             connection = await self._connect()
@@ -114,6 +114,6 @@ class Caretaker:
         try:
             return self._loop.run_until_complete(act())
         except (StoreUnavailable, *UNAVAILABLE_ERRORS):
-            # A test has thrown everybody out: once more, by a new connection.
+            # A test has ended all connections: once more, with a new one.
             self._loop.run_until_complete(self._route.leave())
             return self._loop.run_until_complete(act())

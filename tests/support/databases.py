@@ -9,7 +9,7 @@ import asyncpg
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 
-# Faster by two orders than TRUNCATE, and by three than a new database for every test.
+# DELETE is a hundred times faster than TRUNCATE here, and a thousand times than a new database.
 EMPTY = """
     delete from evenbeat.run; delete from evenbeat.pulse; delete from evenbeat.job;
     delete from evenbeat.permit; delete from evenbeat.job_group; delete from evenbeat.dead_letter;
@@ -36,13 +36,13 @@ async def create(admin_url: str, name: str) -> None:
 
 
 async def shorten_logins(url: str) -> None:
-    """Set the password anew, on a server that derives its key in one step instead of 4096.
+    """Set the password again, on a server that derives its key in one step instead of 4096.
 
-    Thousands of connections are made, and each does so.
+    Tests make thousands of connections, and each one derives the key.
     """
     connection = await asyncpg.connect(url)
     try:
-        # One worker at a time, since both would change the same row.
+        # One worker at a time: all of them change the same row.
         await connection.execute("select pg_advisory_lock(0)")
         name, password = urlsplit(url).username, urlsplit(url).password
         await connection.execute(f"alter role {name} password '{password}'")
@@ -50,9 +50,8 @@ async def shorten_logins(url: str) -> None:
         await connection.close()
 
 
-# Nobody vacuums a test's database: what thousands of tests leave behind would be read by all that
-# come after them.
-SWOLLEN = """
+# Autovacuum is off here: later tests would read the dead rows of thousands of earlier ones.
+LARGE_TABLES = """
     select oid::regclass::text from pg_class
     where relnamespace = 'evenbeat'::regnamespace and relkind = 'r'
       and pg_relation_size(oid) > 500000
@@ -69,7 +68,7 @@ async def empty(url: str) -> None:
 
 async def sweep(connection: Any) -> None:
     await connection.execute(EMPTY)
-    for (table,) in await connection.fetch(SWOLLEN):
+    for (table,) in await connection.fetch(LARGE_TABLES):
         await connection.execute(f"vacuum {table}")
 
 

@@ -1,8 +1,7 @@
-"""Processes of `evenbeat` without loading it anew for each of them.
+"""Processes of `evenbeat` that need not load it: they are forked from one that has.
 
-One process has loaded it, and forks for each that is wanted: the child has the arguments, the
-environment, the directory and the streams that were asked for, and nothing of the ones before it.
-To load takes most of a second, and there are hundreds of them.
+Each child gets its own arguments, environment, directory and streams. Loading takes most of a
+second, and tests start hundreds of processes.
 """
 
 import array
@@ -27,7 +26,7 @@ STREAMS = 4
 
 
 class Child:
-    """A process that the nursery has forked for us."""
+    """A forked process."""
 
     def __init__(self, pid: int, status: int) -> None:
         self.pid = pid
@@ -38,7 +37,7 @@ class Child:
         return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Its exit code, as of `subprocess`; None after the timeout."""
+        """Its exit code, as `subprocess` has it; None after the timeout."""
         if self._code is None and select.select([self._status], [], [], timeout)[0]:
             self._code = int(os.read(self._status, MOST))
             os.close(self._status)
@@ -50,7 +49,7 @@ class Child:
 
 
 class Nursery:
-    """Where processes come from."""
+    """The process that has loaded `evenbeat` and forks the others."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -70,7 +69,7 @@ class Nursery:
         cwd: Path,
         streams: Sequence[int],
     ) -> Child:
-        """Begin `evenbeat …` with these three streams."""
+        """Start `evenbeat …` with these three streams."""
         status, theirs = os.pipe()
         asked = json.dumps([arguments, dict(environ), str(cwd)]).encode()
         given = array.array("i", [*streams, theirs])
@@ -85,7 +84,7 @@ class Nursery:
 
 @functools.cache
 def nursery() -> Nursery:
-    """That of this process."""
+    """One for this process."""
     return Nursery()
 
 
@@ -103,7 +102,7 @@ def serve(ours: socket.socket) -> None:
         ready, _, _ = select.select([ours, ends], [], [])
         if ends in ready:
             os.read(ends, MOST)
-            bury(living)
+            reap(living)
         if ours in ready:
             asked, ancillary, *_ = ours.recvmsg(MOST, socket.CMSG_SPACE(STREAMS * 4))
             if not asked:
@@ -123,27 +122,27 @@ def serve(ours: socket.socket) -> None:
 
 
 def load() -> None:
-    """Whatever any of the commands needs."""
+    """Import what all commands need."""
     from evenbeat.cli import commands
     from evenbeat.core.time.schedules.base.zones import known_zones
 
     for name, verb in commands.COMMANDS.items():
         verb.load(name)
-    # Half of what is left of a start.
+    # Reading the zones is half of the remaining time of a start.
     known_zones()
 
 
-def bury(living: dict[int, int]) -> None:
-    """Tell of all that have ended."""
+def reap(living: dict[int, int]) -> None:
+    """Report the exit codes of all children that have ended."""
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitpid(-1, os.WNOHANG):
             pid, status = ended
             if not pid:
                 return
-            told = living.pop(pid)
+            report = living.pop(pid)
             with contextlib.suppress(BrokenPipeError):
-                os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
-            os.close(told)
+                os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(report)
 
 
 def run(arguments: list[str], environ: dict[str, str], cwd: str, streams: Sequence[int]) -> int:
@@ -158,7 +157,7 @@ def run(arguments: list[str], environ: dict[str, str], cwd: str, streams: Sequen
     for path in reversed(environ.get("PYTHONPATH", "").split(os.pathsep)):
         if path:
             sys.path.insert(0, path)
-    # It is read when the module is loaded, so that it costs nothing afterwards.
+    # The module reads its variable when it is loaded.
     importlib.reload(failpoint)
     os.chdir(cwd)
     sys.argv = ["evenbeat", *arguments]

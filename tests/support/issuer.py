@@ -1,4 +1,4 @@
-"""Somebody else who makes tokens: keys of their own, and a real server that publishes them."""
+"""Another token issuer: its keys, and a real server that publishes them."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 
 class Signer:
-    """One private key, and its public half as others get to see it."""
+    """One private key, and its public half as a JWK."""
 
     def __init__(self, algorithm: str, kid: str | None, *, bits: int = 2048) -> None:
         self.algorithm, self.kid = algorithm, kid
@@ -37,7 +37,7 @@ class Signer:
 
 
 class Issuer:
-    """What is published at `url`: change `body` or `answer`, and count `asked`."""
+    """What is published at `url`: set `body` or `status`; `asked` counts the requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -69,7 +69,7 @@ def publishing() -> Iterator[Issuer]:
                 self.close_connection = True
 
         def log_message(self, *_: object) -> None:
-            """Nothing to say."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     issuer.url = f"http://127.0.0.1:{server.server_port}/keys"

@@ -6,17 +6,17 @@ from collections.abc import AsyncGenerator
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PIECE = 65536
-# What a client says when it leaves, to a server that need not answer.
+# The message of a client that disconnects; PostgreSQL does not answer it.
 GOODBYE = b"X\x00\x00\x00\x04"
 
 
 class Network:
-    """Carries bytes both ways until it is told otherwise.
+    """Carries bytes both ways.
 
-    `takes` and `answers` are the two directions: what does not pass is thrown away, and nobody is
-    told, as in a network that was cut. `delay` holds every piece back. `loses` are bytes: the first
-    answer that has them in it, or that comes to a request with them, is lost, and with it whatever
-    comes after it on the same connection. `unheard` counts what was asked on such connections.
+    `takes` and `answers` switch the two directions off: bytes are dropped without a notice to
+    either side, as in a network that was cut. `delay` (seconds) holds every piece back. `loses` are
+    bytes: the first answer that contains them, or that follows a request with them, is dropped, and
+    so is everything later on that connection. `unheard` counts the requests on such connections.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -44,7 +44,7 @@ class Network:
         self.takes = self.answers = True
 
     def forget(self) -> None:
-        """No connection of before is answered ever again, and nobody is told; new ones are."""
+        """Drop all later answers on the present connections, silently; new connections work."""
         for lost in self._lost:
             lost.set()
 
@@ -67,7 +67,7 @@ class Network:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._writers.add(writer)
-        # A new connection is not answered either while the network is cut.
+        # While the network is cut, new connections get no answer either.
         while not (self.takes and self.answers):
             await asyncio.sleep(0.05)
             if reader.at_eof() or writer.is_closing():
@@ -106,7 +106,7 @@ class Network:
                 if getattr(self, way) and not (way == "answers" and lost.is_set()):
                     target.write(piece)
                     await target.drain()
-        # The end is news too: in a network that was cut it does not arrive.
+        # In a network that was cut, the end of a connection does not arrive either.
         while not getattr(self, way):  # noqa: ASYNC110 - a test sets it, as a plain value
             await asyncio.sleep(0.05)
         target.transport.abort()

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tests.support.programs import program
 from tests.support.waiting import eventually
 
-# Few servers for many clients: whoever relies on a server of its own is soon found out.
+# Few server connections for many clients: code that relies on its own session soon fails.
 CONFIG = """
 [databases]
 {database} = host={host} port={port} user={user} password={password}
@@ -47,7 +47,7 @@ class Pooler:
             more=more,
         )
         config.write_text(text)
-        # It refuses to be root, too.
+        # pgbouncer refuses to run as root.
         as_user = ("-u", "nobody") if os.geteuid() == 0 else ()
         self.log = path / f"pgbouncer-{own_port}.log"
         with self.log.open("wb") as output:

@@ -18,7 +18,7 @@ ADDRESS = re.compile(r"Evenbeat is ready\b.*url=(?P<url>\S+)")
 
 
 class Process:
-    """One `evenbeat …` that runs until it is told to stop; its output goes to a file."""
+    """One `evenbeat …` process that runs until it is stopped; its output goes to a file."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class Process:
         return self._process.poll()
 
     async def says(self, text: str) -> str:
-        """Wait until the output contains this; an early end is told with the output."""
+        """Wait until the output contains this; fails with the output if the process ends before."""
 
-        def look() -> bool:
+        def is_said() -> bool:
             if text in self.output:
                 return True
             if self.exit_code is not None and text not in self.output:
                 raise AssertionError(f"ended with {self.exit_code} before {text!r}:\n{self.output}")
             return False
 
-        await eventually(look, f"{text!r} in:\n{self.output}")
+        await eventually(is_said, f"{text!r} in:\n{self.output}")
         return self.output
 
     async def ready(self) -> str:
-        """Wait until it is ready; the address of its API."""
+        """Wait until it is ready; returns the address of its API."""
         await self.says("Evenbeat is ready")
         found = ADDRESS.search(self.output)
         return found["url"] if found else ""
@@ -96,11 +96,11 @@ class Process:
 
 
 class Api:
-    """A client of one API with a token, that speaks JSON."""
+    """A JSON client of one API, with a token."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        # There is no TLS here, and to read the certificates takes longer than most of these tests.
+        # No TLS is used, and reading the certificates takes longer than most of these tests.
         self.http = httpx.AsyncClient(
             base_url=url, headers=headers, timeout=30, trust_env=False, verify=False
         )
@@ -122,10 +122,10 @@ class Api:
         return answer.json()["executions"]
 
     async def completed(self, job_id: object) -> dict[str, object]:
-        """Wait until a run of the job has completed, and give that run."""
+        """Wait until a run of the job has completed; returns that run."""
 
-        async def look() -> dict[str, object] | None:
+        async def find() -> dict[str, object] | None:
             runs = await self.executions(job_id)
             return next((run for run in runs if run["status"] == "completed"), None)
 
-        return await eventually(look, f"a completed run of {job_id}")
+        return await eventually(find, f"a completed run of {job_id}")

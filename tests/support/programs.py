@@ -1,4 +1,4 @@
-"""Programs that tests need besides ours: pgbouncer, faketime and curl, as Debian packages them."""
+"""Programs that tests need besides Evenbeat: pgbouncer, faketime and curl."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbi
 
 
 def program(name: str, package: str) -> Path:
-    """Where it is; a test that needs it is skipped without it, but never in CI."""
+    """The program's path. Without it a test is skipped; in CI it fails."""
     found = shutil.which(name, path=PLACES)
     if found is None:
         why = f"needs {name}: `apt install {package}`, which ./dev does by itself for root"

@@ -1,7 +1,7 @@
-"""A loop and connections that outlive a test.
+"""An event loop and connections that are reused from test to test.
 
-A connection that is new reads the catalogue and plans every statement anew: 40 ms of the server's
-time, where most tests need five.
+A new connection reads the catalogue and plans every statement anew: 40 ms of the server's time,
+where most tests need five.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ import asyncpg
 
 from evenbeat.store.database.pool import Database
 
-# What was planned for the tables of one test may not suit those of the next.
+# Plans for the tables of one test may not suit those of the next.
 FORGET_PLANS = "discard plans"
 
 
 class KeptLoop(asyncio.SelectorEventLoop):
-    """Ends with its test like any other, with all tasks, and is new to the next one."""
+    """Ends all tasks with its test, and can be used again by the next one."""
 
     def close(self) -> None:
-        """It is wanted again."""
+        """Do nothing: the next test uses it."""
 
     async def shutdown_asyncgens(self) -> None:
         await super().shutdown_asyncgens()
@@ -37,12 +37,12 @@ class KeptLoop(asyncio.SelectorEventLoop):
 
 @functools.cache
 def loop() -> KeptLoop:
-    """That of this process."""
+    """One for this process."""
     return KeptLoop()
 
 
 class LentDatabase(Database):
-    """A database like any other, on connections that were there before it."""
+    """A database on connections of earlier tests."""
 
     def __init__(self, url: str, connections: "Connections") -> None:
         super().__init__(url, clock="set")
@@ -60,15 +60,15 @@ class LentDatabase(Database):
 
 
 class Connections:
-    """Those to the database of the tests, while no test has them."""
+    """Holds the pool of connections between two tests."""
 
     def __init__(self) -> None:
         self._pool: Any = None
 
     def database(self, url: str) -> Database:
-        """On these connections, if this is the loop: a test that is no coroutine has another."""
-        is_kept = asyncio.get_running_loop() is loop()
-        return LentDatabase(url, self) if is_kept else Database(url, clock="set")
+        """A database on the reused connections; on new ones if the test runs on another loop."""
+        is_reused = asyncio.get_running_loop() is loop()
+        return LentDatabase(url, self) if is_reused else Database(url, clock="set")
 
     def take(self) -> Any:
         pool, self._pool = self._pool, None
@@ -78,20 +78,20 @@ class Connections:
         try:
             await renew(pool)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            # Lost, or closed, as some tests want it.
+            # Some tests end or keep connections on purpose.
             pool.terminate()
         else:
             self._pool = pool
 
     def end(self) -> None:
-        """The loop goes with them."""
+        """Close the connections and the loop."""
         if self._pool is not None:
             loop().run_until_complete(self._pool.close())
         loop().end()
 
 
 async def renew(pool: Any) -> None:
-    """Leave nothing of a test on its connections; a test that still has one keeps it."""
+    """Reset all connections. Raises InterfaceError if the test still uses one."""
     if pool.get_idle_size() < pool.get_size():
         raise asyncpg.InterfaceError("a connection is in use")
     idle = [await pool.acquire() for _ in range(pool.get_idle_size())]

@@ -1,4 +1,4 @@
-"""Histories of months in a moment, and a janitor who is done with them in another."""
+"""Histories of months, written straight into the tables, and a janitor without pauses."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ JOB = """
     where lane.kind = $1
     returning id
 """
-# In the order of their starts, as claims draw their ids.
+# Ids in the order of their starts, as claims assign them.
 RUNS = """
     with given as (
         select *
@@ -89,7 +89,7 @@ class Ran:
 
 
 class Archive:
-    """A database whose past is written by hand."""
+    """Writes jobs and runs of the past into a database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -109,7 +109,7 @@ class Archive:
         return await self.value(JOB, *given)
 
     async def write(self, runs: Iterable[Ran]) -> dict[tuple[int, int], int]:
-        """Runs in any order; their ids by job and number."""
+        """Write runs, given in any order; their ids by job and number."""
         given = list(runs)
         rows = await self.fetch(
             RUNS,
@@ -138,18 +138,18 @@ class Archive:
 
 
 def janitor_of(database: Database, settings: Settings, **changes: Any) -> Janitor:
-    """One who needs no rest between pieces."""
+    """A janitor that makes no pauses between pieces."""
     return Janitor(database, settings.model_copy(update={"housekeeping_share": 1.0} | changes))
 
 
 async def work(janitor: Janitor) -> None:
-    """Until nothing is due."""
+    """Work until no chore is due."""
     while await janitor.turn() == timedelta(0):
         continue
 
 
 async def count(janitor: Janitor, database: Database) -> None:
-    """Until every run is counted. Transactions of other tests on this server may hold it up."""
+    """Work until every run is counted. Transactions of other tests on this server may delay it."""
 
     async def is_counted() -> bool:
         await chores.make_all_due(database)
@@ -163,7 +163,7 @@ async def count(janitor: Janitor, database: Database) -> None:
 
 
 async def tidy(janitor: Janitor, database: Database) -> None:
-    """Two whole rounds with nothing left to count: runs go after their job has gone."""
+    """Count all runs, then do two rounds: the runs of a job are removed after the job."""
     await count(janitor, database)
     for _ in range(2):
         await chores.make_all_due(database)

@@ -1,4 +1,4 @@
-"""One server for all tests of a module: for those that only ask and look at the answer."""
+"""One server for all tests of a module that only send requests and check the answers."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ SECRET = "a secret that only these tests know, long enough"
 
 
 def server_environ(database_url: str, data_dir: Path) -> dict[str, str]:
-    """For a server on the tests' database, by the real clock."""
+    """The environment of a server on the tests' database, with the real clock."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "EVENBEAT_DATABASE_URL": database_url,
@@ -45,12 +45,12 @@ def token_for(role: Role, lifetime: timedelta = timedelta(hours=1)) -> str:
 
 def client_of(url: str, token: str | None) -> httpx.Client:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    # There is no TLS here, and to read the certificates takes longer than most of these tests.
+    # No TLS is used, and reading the certificates takes longer than most of these tests.
     return httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
 
 
 def assert_problem(answer: httpx.Response, status: int) -> dict[str, object]:
-    """An error as it must look to everyone, S1's clients included."""
+    """Assert that an answer is a problem of this status, in the form that all clients expect."""
     assert answer.status_code == status, answer.text[:2000]
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
@@ -63,7 +63,7 @@ def assert_problem(answer: httpx.Response, status: int) -> dict[str, object]:
 
 
 def assert_refused(answer: httpx.Response, field: str, status: int = 422) -> str:
-    """A refusal that names the field, or a part of it, and says why."""
+    """Assert that an answer refuses this field, or a part of it; its message."""
     body = assert_problem(answer, status)
     errors: list[dict[str, str]] = body["errors"]  # type: ignore[assignment]
     named = [each for each in errors if is_part(each["field"], field)]

@@ -1,16 +1,16 @@
-"""What a page of the documentation says to type, typed."""
+"""Runs shell commands as a page of the documentation shows them."""
 
 import subprocess
 from pathlib import Path
 
 from tests.support.programs import program
 
-# Seconds, for the busiest of machines.
+# Seconds; far more than needed, for a busy machine.
 LONGEST = 60
 
 
 def typed(script: str, place: Path | None = None, **names: str) -> str:
-    """What it prints; an answer of the API that is an error ends it."""
+    """Run a script and return what it prints; an error of the API ends it."""
     program("curl", "curl")
     done = subprocess.run(
         ["sh", "-euc", script.replace("curl -s ", "curl -sS --fail-with-body ")],

@@ -1,4 +1,4 @@
-"""Somebody's test suite, run by pytest as a process of its own."""
+"""Runs a user's test suite with pytest, in a process of its own."""
 
 import subprocess
 import sys
@@ -9,13 +9,13 @@ OURS = ("schemathesis", "hypothesispytest", "xdist", "cacheprovider")
 
 
 def run_suite(folder: Path, *arguments: str | Path) -> str:
-    """What pytest says of it; all tests must pass."""
+    """What pytest prints; all tests must pass."""
     without = [part for name in OURS for part in ("-p", f"no:{name}")]
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *without, *arguments],
         capture_output=True,
         text=True,
         cwd=folder,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told.stdout
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout

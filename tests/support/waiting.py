@@ -1,4 +1,4 @@
-"""Waiting for an event that another process brings about, with a bound and no fixed pauses."""
+"""Waits for something that another task or process does, up to a limit."""
 
 import asyncio
 import inspect
@@ -8,21 +8,21 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-# Far beyond what anything here takes: reached only when the event never comes.
+# Seconds; reached only when the event never comes.
 PATIENCE = 60.0
-LOOK_EVERY = 0.02
+PAUSE = 0.02
 
 
 async def eventually(
-    look: Callable[[], Awaitable[Value] | Value], what: str = "", patience: float = PATIENCE
+    check: Callable[[], Awaitable[Value] | Value], what: str = "", patience: float = PATIENCE
 ) -> Value:
-    """Look again and again until `look` gives something true, and give that."""
+    """Call `check` again and again until it returns something true, and return that."""
     deadline = time.monotonic() + patience
     while True:
-        seen = look()
-        found = await seen if inspect.isawaitable(seen) else seen
+        given = check()
+        found = await given if inspect.isawaitable(given) else given
         if found:
             return found
         if time.monotonic() > deadline:
-            raise AssertionError(f"did not happen: {what or look}")
-        await asyncio.sleep(LOOK_EVERY)
+            raise AssertionError(f"did not happen: {what or check}")
+        await asyncio.sleep(PAUSE)

@@ -1,4 +1,4 @@
-"""A web server that answers what a test says, byte for byte, and keeps what it was sent."""
+"""A web server that answers with the bytes a test has set, and records the requests."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ CERTIFICATE = Path(__file__).with_name("service.test.pem")
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it came."""
+    """One request as it was received."""
 
     line: str
     headers: dict[str, str]
@@ -24,7 +24,7 @@ Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Web:
-    """Paths, and what is answered there: bytes, or something that writes them."""
+    """Paths and their answers: bytes, or a function that writes them."""
 
     port: int = 0
     answers: dict[str, bytes | Say] = field(default_factory=dict[str, "bytes | Say"])

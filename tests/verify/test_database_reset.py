@@ -48,7 +48,7 @@ def test_a_caretaker_that_was_thrown_out_comes_back(
     async def throw_out() -> bool:
         connection = await asyncpg.connect(database_url)
         try:
-            return await connection.fetchval(THROW_OUT, "caretaker")
+            return await connection.fetchval(THROW_OUT, "database_reset")
         finally:
             await connection.close()
 

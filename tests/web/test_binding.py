@@ -1,4 +1,4 @@
-"""The port, taken before anything is started."""
+"""The port is taken before anything else starts."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ def test_a_busy_port_is_named_with_what_to_do() -> None:
 
 
 def test_an_address_of_another_machine_is_the_fault_of_the_host() -> None:
-    # Of a network that is kept for documentation: no machine has it.
+    # From a network reserved for documentation: no machine has it.
     with pytest.raises(InvalidSettings, match="host: cannot listen on 192") as caught:
         bind(Settings(host="192.0.2.1", port=0))
     assert "EVENBEAT_HOST" in str(caught.value)
@@ -35,6 +35,6 @@ def test_an_address_of_another_machine_is_the_fault_of_the_host() -> None:
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "a..b", "x" * 300, "256.1.1.1"])
 def test_a_host_that_is_none_is_named(host: str) -> None:
-    with pytest.raises(InvalidSettings, match="there is no address") as caught:
+    with pytest.raises(InvalidSettings, match="no such address") as caught:
         bind(Settings(host=host, port=0))
     assert host in str(caught.value)

@@ -1,4 +1,4 @@
-"""Tags of answers, and the conditions that clients put on them."""
+"""ETags, If-Match and If-None-Match."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Routes that FastAPI does no work for: their rules are kept all the same."""
+"""Routes that bypass FastAPI still check their access rule."""
 
 import pytest
 from fastapi import APIRouter, Request, Response

@@ -1,4 +1,4 @@
-"""Log lines: what a stack trace tells, and what it must not."""
+"""Log lines: what a stack trace shows, and what it must not show."""
 
 import json
 import subprocess
@@ -47,10 +47,10 @@ except OSError:
 
 def test_what_a_library_warns_of_is_one_line_of_ours_without_a_stack_trace() -> None:
     [line] = logged("console", WARN).splitlines()
-    assert "A library said" in line
+    assert "Library message" in line
     assert "Connection refused" in line
     event = json.loads(logged("json", WARN))
-    assert (event["event"], event["level"]) == ("A library said", "warning")
+    assert (event["event"], event["level"]) == ("Library message", "warning")
     assert (event["library"], event["message"]) == ("asyncpg.pool", "cannot connect; retrying")
     assert event["error"] == "[Errno 111] Connection refused"
 

@@ -1,4 +1,4 @@
-"""Rates: how often one may ask, by a clock that a test moves."""
+"""Rate limits, with a clock that the test moves."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_as_much_as_was_saved_up_is_allowed_at_once_and_then_the_rate() -> None:
     assert given.taken() == 10 * SAVED_UP
 
 
-def test_whoever_comes_back_when_told_is_let_in() -> None:
+def test_a_caller_that_waits_for_retry_after_is_let_in() -> None:
     given = Given(rate=0.5)
     given.taken()
     with pytest.raises(TooManyRequests) as caught:

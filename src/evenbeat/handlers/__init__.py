@@ -14,11 +14,10 @@ from evenbeat.handlers.sql_function import SqlFunction
 
 
 def built_in(settings: Settings, functions: Function, sql_functions: SqlFunction) -> Registry:
-    """What every node serves, and the kinds that are known besides.
+    """The kinds that every node serves, and those that are only known.
 
-    `function` is served from the first registered function on: until then its jobs would only
-    find that there is none. `sql_function` is served by nodes that have a login for it, and
-    `program` by those that are told to.
+    `function` is served once a function is registered. `sql_function` is served by nodes that have
+    a login for it, and `program` by nodes whose setting `programs` is on.
     """
     addresses = Addresses.of_settings(
         settings.allowed_networks, allows_private=settings.allow_private_networks

@@ -1,9 +1,10 @@
-"""crawl: known, so that its jobs can be written down; they wait until a node serves it."""
+"""crawl: a kind without a handler. Its jobs can be added, and wait for a node that serves it."""
 
 from typing import Any
 
 from evenbeat.core.errors import FieldError, InvalidInput
-from evenbeat.handlers.http.http_payload import fields_of, read_url
+from evenbeat.handlers.http.http_payload import read_url
+from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 
 TEXTS = ("source_id", "source_name")
 FIELDS = ("url", *TEXTS, "metadata")
@@ -16,11 +17,7 @@ class Crawl:
 
     def check(self, payload: Any) -> None:
         given = fields_of(payload)
-        faults = [
-            FieldError(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
-            for name in given
-            if name not in FIELDS
-        ]
+        faults = unknown_fields(given, FIELDS)
         faults += [
             FieldError(f"payload.{name}", "must be text")
             for name in TEXTS
@@ -32,5 +29,4 @@ class Crawl:
             read_url(given)
         except InvalidInput as error:
             faults.extend(error.errors)
-        if faults:
-            raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
+        raise_errors(faults)

@@ -1,4 +1,4 @@
-"""echo: gives its payload back as its result. The first job of every new installation."""
+"""echo: returns its payload as its result. For a first job in a new installation."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from evenbeat.core.runs.outcome import Done, Outcome
 
 
 class Echo:
-    """Always works."""
+    """Succeeds with any payload."""
 
     kind = "echo"
 
     def check(self, payload: Any) -> None:
-        """Any payload can be given back."""
+        """Every payload is accepted."""
 
     def run(self, context: RunContext) -> Outcome:
         return Done(result=context.payload)

@@ -1,6 +1,7 @@
 """function: calls a Python function that the app has registered; and handlers made of functions.
 
-A coroutine function runs on the node's loop. Any other one runs in a thread, where it may block.
+A coroutine function runs on the node's event loop. Any other function runs in a thread, where it
+may block.
 """
 
 import inspect
@@ -12,10 +13,12 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome
 from evenbeat.core.runs.secrets import check_references, holds_reference
+from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 from evenbeat.handlers.typed_payloads import find_payload_type
 
 CONTEXT = "context"
 OUTCOMES = get_args(Outcome)
+FIELDS = ("name", "args")
 
 
 class Function:
@@ -33,15 +36,14 @@ class Function:
         self._functions[name] = function
 
     def payload_of(self, function: Callable[..., Any], arguments: Any) -> dict[str, Any]:
-        """What a job says to call it."""
+        """The payload of a job that calls this function."""
         name = next(name for name, known in self._functions.items() if known is function)
         return {"name": name, "args": arguments}
 
     def check(self, payload: Any) -> None:
-        """A process without functions cannot know which ones the nodes have."""
+        """Arguments are checked where functions are registered; other processes know none."""
         given = fields_of(payload)
-        for name in given.keys() - {"name", "args"}:
-            raise InvalidInput(f"payload.{name}", "is not known here; known: name, args")
+        raise_errors(unknown_fields(given, FIELDS))
         name, arguments = given.get("name"), given.get("args", {})
         if not isinstance(name, str) or not name:
             raise InvalidInput("payload.name", "must be the name of a registered function")
@@ -70,7 +72,7 @@ class Function:
         name, arguments = context.payload["name"], context.payload.get("args", {})
         function = self._functions.get(name)
         if function is None:
-            # Not final: during an update of the fleet another node may have it already.
+            # Retried: during a rolling update another node may have it already.
             return Failed(self._unknown(name), error_type="UnknownFunction")
         filled = context.secrets.fill(arguments)
         extra = {CONTEXT: context} if takes_context(function) else {}
@@ -79,9 +81,9 @@ class Function:
 
 
 class FunctionHandler:
-    """A kind of its own, made of one function. It takes the payload, the context, or both: a
-    parameter named `context` is the context, and any other is the payload, of whatever type it
-    says."""
+    """A kind whose handler is one function. The function takes the payload, the context, or both:
+    a parameter named `context` gets the context, any other gets the payload as its annotated
+    type."""
 
     def __init__(self, kind: str, function: Callable[..., Any]) -> None:
         check_callable(function)
@@ -91,36 +93,37 @@ class FunctionHandler:
         self._is_async = is_coroutine_function(function)
         self._takes_context = takes_context(function)
         self._payload_name = payload_parameter(function)
-        self._shape = find_payload_type(function, self._payload_name)
+        self._payload_type = find_payload_type(function, self._payload_name)
 
     @property
     def kind(self) -> str:
         return self._kind
 
     def check(self, payload: Any) -> None:
-        """What it can do with a payload without a type, only the function knows."""
+        """A payload without an annotated type is checked by the function alone, when it runs."""
         check_references(payload, "payload")
-        # What a secret is like shows when it is filled in.
-        if self._shape is not None and not holds_reference(payload):
-            self._shape.make(payload)
+        # A payload with secrets has its final value only in the run.
+        if self._payload_type is not None and not holds_reference(payload):
+            self._payload_type.make(payload)
 
     async def run(self, context: RunContext) -> Outcome:
         given: list[Any] = []
         if self._payload_name is not None:
             filled = context.secrets.fill(context.payload)
-            given.append(filled if self._shape is None else self._shape.make(filled))
+            kind = self._payload_type
+            given.append(filled if kind is None else kind.make(filled))
         extra = {CONTEXT: context} if self._takes_context else {}
         called = partial(self._function, *given, **extra)
         return await call(called, context, is_async=self._is_async)
 
 
 async def call(function: "partial[Any]", context: RunContext, *, is_async: bool) -> Outcome:
-    """Call it, on the loop or in a thread, and make an outcome of what it returns."""
+    """Call it on the loop or in a thread, and turn what it returns into an outcome."""
     if is_async:
         value = await function()
     else:
         value = await context.in_thread(function)
-        # Somebody's decorator may have hidden an `async def`.
+        # A decorator may have hidden an `async def`.
         if inspect.isawaitable(value):
             value = await value
     if value is None:
@@ -143,7 +146,7 @@ def takes_context(function: Callable[..., Any]) -> bool:
 
 
 def payload_parameter(function: Callable[..., Any]) -> str | None:
-    """The one parameter besides the context; more cannot be filled from one payload."""
+    """The one parameter besides the context; a single payload cannot fill more."""
     others = [
         each
         for each in inspect.signature(function).parameters.values()
@@ -162,16 +165,10 @@ def check_callable(function: Callable[..., Any]) -> None:
     if not callable(function):
         raise InvalidInput("handler", f"must be a function, not {type(function).__name__}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidInput("handler", "must return, not yield: nobody would ask for the rest")
+        raise InvalidInput("handler", "must return a value, not yield: a node does not iterate")
     try:
         inspect.signature(function)
     except ValueError:
         raise InvalidInput(
-            "handler", "is a built-in that does not tell its parameters: wrap it in a function"
+            "handler", "is a built-in without a signature: wrap it in a function"
         ) from None
-
-
-def fields_of(payload: Any) -> dict[str, Any]:
-    if not isinstance(payload, dict):
-        raise InvalidInput("payload", "must be an object")
-    return cast("dict[str, Any]", payload)

@@ -1,7 +1,7 @@
 """sql_function: calls a function of the database, in one transaction with the end of its run.
 
 What the function does, the record of the run and the next beat are committed together, so that
-each beat has its effect exactly once: whoever dies on the way, or is too late, undoes all of it.
+each beat has its effect exactly once: if the node dies or loses its lease, all is rolled back.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from evenbeat.core.runs.outcome import DONE, Done, Failed, Outcome, check_result
 from evenbeat.core.runs.run_log import Level
 from evenbeat.core.runs.secrets import Secrets, check_references
 from evenbeat.core.runs.settle import Recorded, SettledRun, settle
+from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 from evenbeat.observe import failpoint, log
 from evenbeat.store.database.clock import DatabaseClock
 from evenbeat.store.database.pool import Database
@@ -35,14 +36,14 @@ NAME = re.compile(rf"{PART}\.{PART}")
 LONGEST_NAME = 200
 LEVELS: dict[str, Level] = {"DEBUG": "debug", "WARNING": "warning"}
 MILLISECOND = timedelta(milliseconds=1)
-# How long to wait until the database is asked again what became of a commit.
+# Seconds until the database is asked again whether a commit took effect.
 ASK_AGAIN = 0.5
-# How long a function that is done waits until what it said is written.
+# Seconds that a finished function waits until its log lines are written.
 LONGEST_WRITING = 1.0
 
 
 class SqlFunction:
-    """Known everywhere; served by nodes, once they have a login for it (`serve`)."""
+    """Known everywhere; served by nodes that have a login for it (`serve`)."""
 
     kind = sql_function_checks.KIND
 
@@ -53,31 +54,28 @@ class SqlFunction:
         self._watch: DatabaseClock | None = None
 
     async def serve(self, database: Database, settings: Settings) -> None:
-        """Make ready to run functions of this database. Raises NotPermitted if that cannot be."""
+        """Prepare to run functions of this database. Raises NotPermitted if it must not."""
         given = settings.sql_url
         if database.route.is_pooled and given is None:
-            # The sessions of a pooler are everybody's, with whatever a function leaves in them.
-            raise NotPermitted("a pooler is in between: set sql_url to a login that goes past it")
+            # A pooler shares sessions: another client would get what a function leaves in one.
+            raise NotPermitted("connections go through a pooler: set sql_url to bypass it")
         login = SqlLogin(database, None if given is None else given.get_secret_value())
         try:
             await login.prepare()
         except asyncpg.InsufficientPrivilegeError as error:
-            raise NotPermitted(f"the engine does not own what it needs for it: {error}") from error
+            raise NotPermitted(f"the engine's login lacks a right: {error}") from error
         except StoreUnavailable as error:
-            # Tried again by the first run: the node goes on, as it does when its database is away.
+            # The first run tries again: a node goes on while its database is away.
             log.loop_failed("sql_function", error)
         self.most_at_once = settings.sql_connections
-        # Hardly ever waited for: but jobs of groups are claimed by the node's places alone.
+        # Needed for jobs of groups: they are claimed without regard to `most_at_once`.
         self._connections = asyncio.Semaphore(settings.sql_connections)
         self._database, self._login, self._watch = database, login, DatabaseClock(database)
 
     def check(self, payload: Any) -> None:
-        """Whether there is such a function, only its database knows."""
-        if not isinstance(payload, dict):
-            raise InvalidInput("payload", "must be an object")
-        given = cast("dict[str, Any]", payload)
-        for name in given.keys() - set(FIELDS):
-            raise InvalidInput(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
+        """Check the form only; whether the function exists is known to the database."""
+        given = fields_of(payload)
+        raise_errors(unknown_fields(given, FIELDS))
         function, arguments = given.get("function"), given.get("arguments", {})
         if not isinstance(function, str) or not is_name(function):
             raise InvalidInput(
@@ -99,7 +97,7 @@ def is_name(text: str) -> bool:
 
 
 class SqlFunctionCall:
-    """One call: the transaction, what came of it, and the doubt in between."""
+    """One call: its transaction, its outcome, and the check after an unanswered commit."""
 
     def __init__(
         self, database: Database, login: SqlLogin, watch: DatabaseClock, context: RunContext
@@ -120,7 +118,7 @@ class SqlFunctionCall:
         except InvalidInput as error:
             return Failed(str(error), error_type="InvalidInput")
         except asyncio.CancelledError:
-            # Told to stop while it was being committed: it may have finished after all.
+            # Stopped during the commit, which may have taken effect.
             if not await self._is_committed():
                 raise
         return cast("Recorded", self._recorded)
@@ -130,11 +128,11 @@ class SqlFunctionCall:
         arguments = context.secrets.fill(payload.get("arguments", {}))
         timeout = max(context.claimed.definition.policy.timeout // MILLISECOND, 1)
         limits = {"statement_timeout": f"{timeout}ms"}
-        async with self._login.transaction(limits, self._hear) as session:
+        async with self._login.transaction(limits, self._log_notice) as session:
             answer = await sql_functions.call_function(session, payload["function"], arguments)
             outcome = outcome_of(answer, context.used_secrets)
-            # Whoever sees the end of the run, which comes with the commit, sees what it said. But
-            # the transaction is open, and others may wait for its locks.
+            # Log lines are written before the commit, so that they are there when the run ends.
+            # Not for long: other transactions may wait for the locks of this one.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WRITING):
                     await context.write_log()
@@ -146,12 +144,12 @@ class SqlFunctionCall:
             failpoint.reach("settled")
             self._recorded = Recorded(outcome, settled.verdict, now, duration, group_ids)
 
-    def _hear(self, connection: Any, notice: Any) -> None:
-        """What the function says while it runs."""
+    def _log_notice(self, connection: Any, notice: Any) -> None:
+        """Log what the function says by RAISE NOTICE."""
         self._context.log(str(notice.message), LEVELS.get(notice.severity_en, "info"))
 
     async def _is_committed(self) -> bool:
-        """After a commit that was not answered: asked until the database says."""
+        """Whether an unanswered commit took effect; asks until the database answers."""
         if self._recorded is None:
             return False
         recorded = self._recorded
@@ -165,34 +163,34 @@ class SqlFunctionCall:
 
 
 def outcome_of(answer: bytes | None, secrets: Secrets | None) -> Outcome:
-    """Raises InvalidInput for what cannot be kept."""
+    """The outcome of a function's result. Raises InvalidInput if it cannot be stored."""
     if answer is None:
         return DONE
     try:
         result: Any = orjson.loads(answer)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput("result", f"cannot be kept: {error}") from None
+        raise InvalidInput("result", f"cannot be stored: {error}") from None
     result = check_result(result, secrets)
     if not isinstance(result, dict):
         return Done(result=result)
-    told = cast("dict[str, Any]", result)
-    if told.get("success") is not False:
-        return Done(result=told)
-    message = told.get("message")
+    fields = cast("dict[str, Any]", result)
+    if fields.get("success") is not False:
+        return Done(result=fields)
+    message = fields.get("message")
     text = message if isinstance(message, str) and message else "the function says success: false"
-    # What it did is committed: once more would be twice.
-    return Failed(make_storable(text), error_type="success: false", is_final=True, result=told)
+    # Final: what the function did is committed, and a retry would do it twice.
+    return Failed(make_storable(text), error_type="success: false", is_final=True, result=fields)
 
 
 def failure_of(error: StoreUnavailable | asyncpg.PostgresError) -> Failed:
-    """What the function raised, or what became of its session."""
+    """The failure for an error of the function, or of its session."""
     raised = error.__cause__ if isinstance(error, StoreUnavailable) else error
     code = getattr(raised, "sqlstate", None)
-    if not isinstance(raised, asyncpg.PostgresError) or is_about_the_connection(raised):
+    if not isinstance(raised, asyncpg.PostgresError) or is_connection_error(raised):
         return Failed(str(error), error_type=type(error).__name__)
     is_late = isinstance(raised, asyncpg.QueryCanceledError) and "timeout" in str(raised)
-    told = {name: getattr(raised, name, None) for name in ("detail", "hint", "context")}
-    more = [f"{name.upper()}: {text}" for name, text in told.items() if text]
+    details = {name: getattr(raised, name, None) for name in ("detail", "hint", "context")}
+    more = [f"{name.upper()}: {text}" for name, text in details.items() if text]
     return Failed(
         str(getattr(raised, "message", None) or raised),
         error_class=ErrorClass.TIMEOUT if is_late else ErrorClass.HANDLER_ERROR,
@@ -201,6 +199,6 @@ def failure_of(error: StoreUnavailable | asyncpg.PostgresError) -> Failed:
     )
 
 
-def is_about_the_connection(error: asyncpg.PostgresError) -> bool:
-    """Whether the driver says this, and not the server."""
+def is_connection_error(error: asyncpg.PostgresError) -> bool:
+    """Whether the driver raised it, rather than the server."""
     return isinstance(error, asyncpg.PostgresConnectionError)

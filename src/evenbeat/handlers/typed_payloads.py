@@ -1,6 +1,6 @@
-"""Payloads with a type: a dataclass or a pydantic model in the place of plain JSON.
+"""Typed payloads: a dataclass or a pydantic model in the place of plain JSON.
 
-A payload is a stranger's text, so that it is read as requests and settings are: by pydantic.
+A payload is untrusted text, so pydantic reads it, as it reads requests and settings.
 """
 
 import inspect
@@ -14,7 +14,7 @@ from evenbeat.core.errors import FieldError, InvalidInput
 
 
 class PayloadType:
-    """What the payload of a kind must be like."""
+    """The type that the payload of a kind must have."""
 
     def __init__(self, kind: Any) -> None:
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
@@ -24,16 +24,16 @@ class PayloadType:
         try:
             return self._adapter.validate_python(payload)
         except ValidationError as error:
-            # Without what was given: a secret may be among it.
+            # Without the input: it may hold a secret.
             faults = error.errors(include_input=False, include_url=False)
             first, *more = [FieldError(path(fault["loc"]), fault["msg"]) for fault in faults]
         raise InvalidInput(first.field, first.message, more=more)
 
 
 def find_payload_type(function: Callable[..., Any], parameter: str | None) -> PayloadType | None:
-    """The shape that the annotation of this parameter asks for, if it names such a type.
+    """The type that this parameter is annotated with, if it is a dataclass or a model.
 
-    A name that is there for type checkers alone asks for nothing.
+    A name imported under TYPE_CHECKING cannot be resolved here and counts as none.
     """
     if parameter is None:
         return None
@@ -49,7 +49,7 @@ def is_typed(kind: Any) -> bool:
 
 
 def as_json(payload: Any) -> Any:
-    """A payload that is given as its type, as what is stored."""
+    """A typed payload as the JSON that is stored; any other unchanged."""
     kind: Any = payload.__class__
     return TypeAdapter(kind).dump_python(payload, mode="json") if is_typed(kind) else payload
 

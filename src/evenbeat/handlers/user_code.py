@@ -1,4 +1,4 @@
-"""What an app has from its users: handlers, functions, and the jobs that their code declares."""
+"""What the user's code registers with an app: handlers, functions and declared jobs."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Code = TypeVar("Code", bound=Callable[..., Any])
 
 
 class UserCode:
-    """Decorators that leave a function what it is and make it known here."""
+    """Decorators that register a function and return it unchanged."""
 
     def __init__(self, settings: Settings) -> None:
         self._functions = Function()
@@ -29,7 +29,7 @@ class UserCode:
         # The jobs that the code declares, by name, and the modules that it is made of.
         self.declared: dict[str, Definition] = {}
         self.modules: set[str] = set()
-        # By identity, since not every callable can be a key; the registry keeps them alive.
+        # By id(): not every callable is hashable. The registry keeps them alive.
         self._kinds: dict[int, str] = {}
 
     def handler(self, kind: str) -> Callable[[Code], Code]:
@@ -37,7 +37,7 @@ class UserCode:
 
         def register(function: Code) -> Code:
             self.registry.add(FunctionHandler(kind, function))
-            self._know(function, kind)
+            self._remember(function, kind)
             return function
 
         return register
@@ -56,7 +56,7 @@ class UserCode:
             self._functions.add(name, function)
             if self._functions.kind not in self.registry.served:
                 self.registry.add(self._functions)
-            self._know(function, self._functions.kind)
+            self._remember(function, self._functions.kind)
             return function
 
         return register if isinstance(given, str) else register(given)
@@ -64,25 +64,26 @@ class UserCode:
     def schedule(
         self, schedule: str | dict[str, Any] | Schedule, **options: Unpack[ScheduleOptions]
     ) -> Callable[[Code], Code]:
-        """Run a function again and again: `@eb.schedule("0 8 * * MON-FRI", tz="Europe/Berlin")`.
+        """Run a function on a schedule: `@eb.schedule("0 8 * * MON-FRI", tz="Europe/Berlin")`.
 
-        A function that is no handler yet becomes one, of the kind of its own name. The job is put
-        by its name, which is the function's if none is given, whenever a process starts with it.
+        A function that is no handler yet becomes the handler of a kind with its own name. The job
+        is named after the function unless `name` is given. Each process that starts with this code
+        adds the job, or changes it to what the code says.
         """
 
         def register(function: Code) -> Code:
             if id(function) not in self._kinds:
                 self.handler(name_of(function))(function)
-            said = options.copy()
-            said.setdefault("name", name_of(function))
-            kind, said["payload"] = self.call(function, options.get("payload"))
-            self._declare(define(kind, schedule, **said), module_of(function))
+            given = options.copy()
+            given.setdefault("name", name_of(function))
+            kind, given["payload"] = self.call(function, options.get("payload"))
+            self._declare(define(kind, schedule, **given), module_of(function))
             return function
 
         return register
 
     def call(self, what: str | Callable[..., Any], payload: Any = None) -> tuple[str, Any]:
-        """The kind and the payload of a job of this kind, or one that calls this function."""
+        """The kind and the payload of a job of this kind, or of one that calls this function."""
         given: Any = {} if payload is None else as_json(payload)
         if isinstance(what, str):
             return what, given
@@ -93,7 +94,7 @@ class UserCode:
         is_named = kind == self._functions.kind
         return kind, self._functions.payload_of(what, given) if is_named else given
 
-    def _know(self, function: Callable[..., Any], kind: str) -> None:
+    def _remember(self, function: Callable[..., Any], kind: str) -> None:
         self._kinds[id(function)] = kind
         self.modules.add(module_of(function))
 
@@ -106,7 +107,7 @@ class UserCode:
 
 
 def module_of(function: Callable[..., Any]) -> str:
-    """Where the function stands. A script goes by its file: `__main__` is what all of them are."""
+    """The function's module; for a script the name of its file, since all are `__main__`."""
     module = getattr(function, "__module__", None) or type(function).__module__
     file = getattr(sys.modules["__main__"], "__file__", None)
     return Path(file).stem if module == "__main__" and file else module

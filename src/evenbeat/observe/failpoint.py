@@ -24,23 +24,23 @@ STEPS = (
     "before_rebalance_commit",
     "rebalanced",
 )
-# Of runs that call SQL functions.
+# Steps of runs that call SQL functions.
 SQL_STEPS = ("before_settle", "settled")
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
-# Taken out of the environment: it is no setting, and not meant for the children of this process.
+# Removed from the environment: it is no setting, and child processes must not inherit it.
 _name, _, _rest = os.environ.pop("EVENBEAT_FAILPOINT", "").partition(":")
 _action, _, _count = _rest.partition(":")
 _left = int(_count or 1)
 
 
 def reach(step: str) -> None:
-    """Say that this step has been reached."""
+    """Call this where a named step has been reached."""
     if step == _name:
-        _strike()
+        _act()
 
 
-def _strike() -> None:
+def _act() -> None:
     global _left
     _left -= 1
     if _left == 0:

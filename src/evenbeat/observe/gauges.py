@@ -1,4 +1,4 @@
-"""Gauges read from the database: the same from every process that is asked."""
+"""Gauges read from the database: the same from every process."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,8 +15,8 @@ Values = Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
-    """A name, what it means, and its labels."""
+class DatabaseGauge:
+    """A gauge's name, help and labels."""
 
     name: str
     text: str
@@ -30,52 +30,64 @@ class Gauge:
         return family
 
 
-UP = Gauge("evenbeat_database_up", "Whether the database answered just now.")
+UP = DatabaseGauge("evenbeat_database_up", "Whether the database answered just now.")
 
-# Asked for at every look, so that they are true even when no node is left to take figures.
-NODES_ALIVE = Gauge("evenbeat_nodes_alive", "Nodes whose lease has not run out.")
-SCHEDULE_LAG = Gauge(
+# Read at every scrape, so that they are right even when no node is left.
+NODES_ALIVE = DatabaseGauge("evenbeat_nodes_alive", "Nodes whose lease has not run out.")
+SCHEDULE_LAG = DatabaseGauge(
     "evenbeat_schedule_lag_seconds",
     "How late the most overdue job is, of those that a living node serves, or of all without one.",
 )
-UNSERVED_LAG = Gauge(
+UNSERVED_LAG = DatabaseGauge(
     "evenbeat_unserved_lag_seconds",
     "How late the most overdue job is, of kinds and labels that no living node serves.",
 )
 
-# Taken by one node for all, once in a while.
-TAKEN_AT = Gauge("evenbeat_figures_timestamp_seconds", "When a node took the figures below.")
-JOBS = Gauge("evenbeat_jobs", "Jobs by state.", ("state",))
-DEPTH = Gauge(
+# Taken by one node for all, every `metrics_interval`.
+TAKEN_AT = DatabaseGauge(
+    "evenbeat_figures_timestamp_seconds", "When a node took the figures below."
+)
+JOBS = DatabaseGauge("evenbeat_jobs", "Jobs by state.", ("state",))
+DEPTH = DatabaseGauge(
     "evenbeat_depth",
     "Jobs that are due and wait, counted up to a bound: due, or unserved by any living node.",
     ("kind", "state"),
 )
-DEAD_LETTERS = Gauge("evenbeat_dlq_unacknowledged", "Dead letters that nobody has acknowledged.")
-OLDEST_DEAD_LETTER = Gauge("evenbeat_dlq_oldest_seconds", "Age of the oldest one of these.")
-SIZE = Gauge("evenbeat_database_size_bytes", "Size of the database.")
-CONNECTIONS = Gauge("evenbeat_database_connections", "Connections to the database.")
-MOST_CONNECTIONS = Gauge("evenbeat_database_max_connections", "Connections the server allows.")
-OLDEST_TRANSACTION = Gauge(
+DEAD_LETTERS = DatabaseGauge(
+    "evenbeat_dlq_unacknowledged", "Dead letters that are not acknowledged."
+)
+OLDEST_DEAD_LETTER = DatabaseGauge("evenbeat_dlq_oldest_seconds", "Age of the oldest one of these.")
+SIZE = DatabaseGauge("evenbeat_database_size_bytes", "Size of the database.")
+CONNECTIONS = DatabaseGauge("evenbeat_database_connections", "Connections to the database.")
+MOST_CONNECTIONS = DatabaseGauge(
+    "evenbeat_database_max_connections", "Connections the server allows."
+)
+OLDEST_TRANSACTION = DatabaseGauge(
     "evenbeat_oldest_transaction_seconds", "Age of the oldest transaction in the database."
 )
-XMIN_AGE = Gauge(
+XMIN_AGE = DatabaseGauge(
     "evenbeat_database_xmin_age_transactions",
-    "Transactions since the oldest one that somebody may still look at.",
+    "Transactions since the oldest snapshot that is still in use.",
 )
-LIVE = Gauge("evenbeat_table_live_tuples", "Rows of a table, estimated.", ("table",))
-DEAD = Gauge("evenbeat_table_dead_tuples", "Rows that vacuum has yet to clear away.", ("table",))
-# By the names of the self-balancing scheduler; `hour` counts from the time of the look.
-SCORE = Gauge("scheduler_distribution_score", "How even the next 24 hours are: 1 is even.")
-SLOT_JOBS = Gauge(
+LIVE = DatabaseGauge("evenbeat_table_live_tuples", "Rows of a table, estimated.", ("table",))
+DEAD = DatabaseGauge(
+    "evenbeat_table_dead_tuples", "Rows that vacuum has yet to clear away.", ("table",)
+)
+# With the names of the self-balancing scheduler; `hour` counts from the time of the measure.
+SCORE = DatabaseGauge("scheduler_distribution_score", "How even the next 24 hours are: 1 is even.")
+SLOT_JOBS = DatabaseGauge(
     "scheduler_slot_job_count", "Jobs that run in each of the next 24 hours.", ("hour",)
 )
-PEAK_JOBS = Gauge("scheduler_peak_hour_job_count", "Jobs that run in the hour of most runs.")
-JOBS_MOVED = Gauge("scheduler_rebalance_jobs_moved", "Jobs that the last rebalance moved.")
-JOBS_SKIPPED = Gauge("scheduler_rebalance_jobs_skipped", "Jobs that the last rebalance left.")
+PEAK_JOBS = DatabaseGauge(
+    "scheduler_peak_hour_job_count", "Jobs that run in the hour of most runs."
+)
+JOBS_MOVED = DatabaseGauge("scheduler_rebalance_jobs_moved", "Jobs that the last rebalance moved.")
+JOBS_SKIPPED = DatabaseGauge(
+    "scheduler_rebalance_jobs_skipped", "Jobs that the last rebalance left."
+)
 REBALANCES = "scheduler_rebalance_total"
 REBALANCES_TEXT = "Rebalances since the beginning."
-DEGRADED = Gauge(
+DEGRADED = DatabaseGauge(
     "evenbeat_distribution_degraded", "Whether the score is below the threshold: 1 if it is."
 )
 
@@ -89,7 +101,7 @@ def without_database() -> Iterator[Metric]:
 
 
 def gauges_of(lag: ScheduleLag, figures: ClusterFigures | None, label: Label) -> Iterator[Metric]:
-    """Everything there is to show; `label` keeps the number of kinds bounded."""
+    """All gauges; `label` bounds the number of kinds."""
     yield UP.of(1)
     yield NODES_ALIVE.of(lag.live_nodes)
     yield SCHEDULE_LAG.of(lag.schedule.total_seconds())
@@ -139,7 +151,7 @@ def database_gauges(database: DatabaseFigures) -> Iterator[Metric]:
 
 
 def balance_gauges(balance: BalanceFigures | None, threshold: float) -> Iterator[Metric]:
-    """How even the load is; nothing before a node has looked for the first time."""
+    """How even the load is; nothing before a node has measured it for the first time."""
     if balance is None:
         return
     yield SCORE.of(balance.score.score)

@@ -1,8 +1,7 @@
 """Traces: a span for every job that is added and for every run, where OpenTelemetry is set up.
 
-That is: in a process of ours, with the extra `otel` and an OTLP endpoint in the OTEL_* variables;
-in somebody else's, with whatever tracer provider they have set. Without one, asking whether there
-is one is all it costs.
+Processes of ours need the extra `otel` and an OTLP endpoint in the OTEL_* variables. In a user's
+own process, the tracer provider of that process is used. Without a provider, a job costs one check.
 """
 
 import contextlib
@@ -30,15 +29,15 @@ Sender = Callable[Concatenate[Owner, Definition, More], Awaitable[Job]]
 
 
 class Provider(Protocol):
-    """What there is to do with a provider of ours."""
+    """What a caller may do with a provider of ours."""
 
     def shutdown(self) -> None: ...
 
 
 def configure() -> Provider | None:
-    """Send traces as the OTEL_* variables say; None where they say nothing, or cannot be obeyed.
+    """Send traces as the OTEL_* variables say; None if they turn it off or the extra is missing.
 
-    `shutdown` sends what is left.
+    `shutdown` sends the remaining spans.
     """
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     has_exporter = os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
@@ -58,7 +57,7 @@ def configure() -> Provider | None:
 
 
 def is_installed() -> bool:
-    """Whether the extra is there, all of it."""
+    """Whether every package of the extra is installed."""
     try:
         return all(find_spec(name) is not None for name in EXTRA)
     except ImportError:
@@ -66,12 +65,12 @@ def is_installed() -> bool:
 
 
 def is_on() -> bool:
-    """Whether anybody has said where spans go."""
+    """Whether a tracer provider has been set."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def trace_sending(add: Sender[Owner, More]) -> Sender[Owner, More]:
-    """Makes adding a job a span, within the span of whoever adds it."""
+    """Decorates a function that adds a job: the call becomes a span within the caller's span."""
 
     @wraps(add)
     async def traced(
@@ -91,13 +90,13 @@ def trace_sending(add: Sender[Owner, More]) -> Sender[Owner, More]:
 
 
 class RunSpan:
-    """The span of a run under way."""
+    """The span of a current run."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
 
     def ended(self, reported: Reported) -> Reported:
-        """Put the outcome into the span, and hand on what was reported."""
+        """Add the outcome to the span, and return what was reported."""
         outcome = reported.outcome if isinstance(reported, Recorded) else reported
         self._span.set_attribute("evenbeat.outcome", type(outcome).__name__.lower())
         if isinstance(outcome, Failed):
@@ -108,9 +107,9 @@ class RunSpan:
 
 @contextlib.contextmanager
 def run_span(claimed: Claimed) -> Generator[RunSpan]:
-    """A run as a span; whatever the handler traces lies within it.
+    """A run as a span; the handler's own spans lie within it.
 
-    It begins a trace of its own: a job runs a thousand times for once that it was added.
+    It begins a trace of its own: a job is added once and runs thousands of times.
     """
     run, kind = claimed.run, claimed.definition.kind
     given: dict[str, Any] = messaging_attributes("process", kind) | {

@@ -1,4 +1,4 @@
-"""The clock of a test: it stands still until it is moved, and the beats on its way are run."""
+"""The clock of a test: it stands still until the test moves it, which runs the beats on the way."""
 
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ class Clock:
         return self._now
 
     async def move_to(self, instant: datetime) -> list[Run]:
-        """Go there, and run on the way whatever falls due, each at its own instant."""
+        """Move the clock there; jobs that fall due on the way run, each at its own instant."""
         target = check_instant(instant, "instant")
         if target < self._now:
             raise InvalidInput("instant", f"is in the past: the clock is at {self._now}")
@@ -45,6 +45,6 @@ class Clock:
         return await self.move_to(self._now + timedelta(**length))
 
     async def set_to(self, instant: datetime) -> None:
-        """Leap there and run nothing: as if nobody had been there in between."""
+        """Set the clock and run nothing, as if no node had been alive in between."""
         await clocks.set_test_clock(self._database, instant)
         self._now = instant

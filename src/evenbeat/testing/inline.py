@@ -1,4 +1,4 @@
-"""A node without loops: it runs what is due, one job after the other, in the caller's own task."""
+"""A node without loops: it runs due jobs one after the other, in the caller's own task."""
 
 import asyncio
 import secrets
@@ -19,9 +19,9 @@ from evenbeat.store.ops import nodes
 from evenbeat.store.runs import leases, runs
 
 NAME = "inline"
-# Renewed before every use. Long, for those who step through their handler with a debugger.
+# Renewed before every use. Long enough for stepping through a handler with a debugger.
 LEASE = timedelta(hours=1)
-# A job that is due again as soon as it has run would keep a test for ever.
+# A job that is due again at once would run for ever.
 MOST_RUNS = 10_000
 
 
@@ -34,8 +34,8 @@ class InlineNode:
         self._recorder = Recorder(self._database, Metrics())
         self._group_gate = GroupGate(self._database)
         self._definitions = DefinitionCache()
-        run_log = RunLogWriter(self._database)
-        self._services = NodeServices(app.settings.secrets_dir, MOST_RUNS, run_log)
+        log_writer = RunLogWriter(self._database)
+        self._services = NodeServices(app.settings.secrets_dir, MOST_RUNS, log_writer)
         self._node_id: int | None = None
 
     async def run_due(self) -> list[Run]:
@@ -50,11 +50,11 @@ class InlineNode:
         return ran
 
     async def next_in(self, horizon: timedelta) -> timedelta | None:
-        """How long until something is due, or may come into its group, within this time."""
+        """How long until a job is due or its group has room, within this time."""
         lanes = await self._lanes()
         coming = await leases.find_next_due(self._database, lanes, horizon=horizon)
-        let_in = await groups.next_ready_in(self._database)
-        waits = [*coming.waits(), *([] if let_in is None else [let_in])]
+        ready_in = await groups.next_ready_in(self._database)
+        waits = [*coming.waits(), *([] if ready_in is None else [ready_in])]
         return min((wait for wait in waits if wait <= horizon), default=None)
 
     async def leave(self) -> None:
@@ -63,8 +63,8 @@ class InlineNode:
             self._node_id = None
 
     async def _claim(self) -> list[HeldRun]:
-        """One of each lane at most, those in groups where there is no other, in turn."""
-        node_id = await self._joined()
+        """At most one job of each lane, in order; jobs of groups only if there is no other."""
+        node_id = await self._join()
         places = dict.fromkeys(await self._lanes(), 1)
         await self._group_gate.turn()
         for claim in (leases.claim_due, leases.claim_grouped):
@@ -79,7 +79,7 @@ class InlineNode:
                 return sorted(held, key=lambda each: (each.turn_at or each.run.started_at, each.id))
         return []
 
-    async def _joined(self) -> int:
+    async def _join(self) -> int:
         if self._node_id is None or not await nodes.renew(self._database, self._node_id, LEASE):
             settings, served = self._app.settings, self._app.registry.served
             await nodes.open_lanes(self._database, served)
@@ -94,11 +94,11 @@ class InlineNode:
         return [lane.id for lane in lanes if lane.is_served_by(served, labels)]
 
     async def _run(self, held: HeldRun) -> Run:
-        ended = await self._ended(held)
+        ended = await self._run_to_end(held)
         await self._recorder.write([ended])
         return await runs.find_run(self._database, held.run.id)
 
-    async def _ended(self, held: HeldRun) -> EndedRun:
+    async def _run_to_end(self, held: HeldRun) -> EndedRun:
         if isinstance(held, UnrunnableClaim):
             return EndedRun(held, Failed(held.error), None)
         end: asyncio.Future[EndedRun] = asyncio.get_running_loop().create_future()

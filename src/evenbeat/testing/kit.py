@@ -1,4 +1,4 @@
-"""What a test holds in its hand: the app on a database of its own, its clock, and what to ask."""
+"""The test kit: the app on a database of its own, its clock, and assertions about its jobs."""
 
 import contextlib
 from collections.abc import Callable, Generator
@@ -15,18 +15,17 @@ from evenbeat.sync import Portal, PortalPart
 from evenbeat.testing.clock import Clock
 from evenbeat.testing.inline import InlineNode
 
-# The same for every test and on every day: a schedule that beats on Mondays must not fail tests
-# that are run on Sundays.
+# Always the same: a test of a Monday schedule must not depend on the day of the test run.
 BEGINNING = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MOST_JOBS = 10_000
 MOST_SHOWN = 20
 
 
 class Kit:
-    """An app in a test: `async with kit`, or `with kit.through(portal)` where nothing is awaited.
+    """An app in a test: `async with kit`, or `with kit.through(portal)` in code without await.
 
-    The app is taken to the test's database, and stays there: code under test that opens it later
-    must not find the way back to a real one.
+    The app is configured for the test's database and stays so: code under test that opens the app
+    later must not reach a real database.
     """
 
     def __init__(self, app: Evenbeat, database_url: str, starts_at: datetime | None = None) -> None:
@@ -36,11 +35,11 @@ class Kit:
         self._node: InlineNode | None = None
 
     async def __aenter__(self) -> Self:
-        self._take_over()
+        self._configure()
         try:
             return await self._begin()
         except BaseException:
-            # Nobody leaves what was never entered.
+            # Python does not call __aexit__ if __aenter__ fails.
             await self._close()
             raise
 
@@ -54,8 +53,8 @@ class Kit:
 
     @contextlib.contextmanager
     def through(self, portal: Portal) -> Generator[Any]:
-        """The same without await, for programs that reach the app through this portal."""
-        self._take_over()
+        """The same without await, for programs that use the app through this portal."""
+        self._configure()
         with portal:
             try:
                 portal.call(self._begin)
@@ -69,11 +68,11 @@ class Kit:
         return self._clock
 
     async def run_due(self) -> list[Run]:
-        """Run whatever is due now, here, one after the other; and what follows from it at once."""
+        """Run all due jobs here, one after the other, and those that become due by that."""
         return await self._inline().run_due()
 
     async def runs(self, job: Job) -> list[Run]:
-        """The runs of a job, oldest first, with the beats that were skipped."""
+        """The runs of a job, oldest first, with the skipped beats."""
         page = await self.app.runs.of_job(job.uid, limit=MOST_JOBS)
         return page.runs[::-1]
 
@@ -92,18 +91,18 @@ class Kit:
         name: str | None = None,
         count: int | None = None,
     ) -> Job:
-        """The newest job of this kind or function, with this name and payload, run or not yet.
+        """The newest job of this kind or function, with this name and payload, run or not.
 
-        An object as the payload asks for these fields and leaves others open. `count` says how
-        many such jobs there must be, instead of at least one.
+        An object as the payload is compared by its own fields only. `count` is the number of such
+        jobs that there must be, instead of at least one.
         """
-        found = await self._matching(what, payload, name)
+        found = await self._find(what, payload, name)
         if found and count in (None, len(found)):
             return found[-1]
         wanted = "a job" if count is None else f"{count} jobs"
         raise AssertionError(
             f"{wanted} of {describe(what, payload, name)} should be there; "
-            f"{len(found)} found among {listed(await self.jobs())}"
+            f"{len(found)} found among {describe_jobs(await self.jobs())}"
         )
 
     async def assert_not_enqueued(
@@ -113,16 +112,16 @@ class Kit:
         payload: Any = None,
         name: str | None = None,
     ) -> None:
-        found = await self._matching(what, payload, name)
+        found = await self._find(what, payload, name)
         if found:
             raise AssertionError(
-                f"no job of {describe(what, payload, name)} should be there: {listed(found)}"
+                f"no job of {describe(what, payload, name)} should be there: {describe_jobs(found)}"
             )
 
-    async def _matching(
+    async def _find(
         self, what: str | Callable[..., Any] | None, payload: Any, name: str | None
     ) -> list[Job]:
-        # Which function it is, the payload says.
+        # For a function of kind `function`, the payload holds its name.
         wanted = self.app.call(what, payload)[1] if callable(what) else payload
         return [
             job
@@ -131,9 +130,9 @@ class Kit:
             and (wanted is None or is_within(wanted, job.definition.payload))
         ]
 
-    def _take_over(self) -> None:
+    def _configure(self) -> None:
         if self.app.is_open:
-            raise RuntimeError("the app is open already: close it before a test takes it")
+            raise RuntimeError("the app is open already: close it before the test opens the kit")
         self.app.configure(load(environ={}, database_url=self._database_url, clock="set"))
 
     async def _begin(self) -> Self:
@@ -160,19 +159,19 @@ class Kit:
 
 
 def is_within(wanted: Any, found: Any) -> bool:
-    """Whether all that is wanted is there: of an object, its fields; of all else, the value."""
+    """Whether `found` has every wanted field, for objects; else whether it is equal."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return wanted == found
-    fields, there = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found)
-    return all(name in there and is_within(value, there[name]) for name, value in fields.items())
+    fields, given = cast("dict[str, Any]", wanted), cast("dict[str, Any]", found)
+    return all(name in given and is_within(value, given[name]) for name, value in fields.items())
 
 
 def describe(what: str | Callable[..., Any] | None, payload: Any, name: str | None) -> str:
-    said = {"kind": getattr(what, "__name__", what), "payload": payload, "name": name}
-    return ", ".join(f"{field} {value!r}" for field, value in said.items() if value is not None)
+    fields = {"kind": getattr(what, "__name__", what), "payload": payload, "name": name}
+    return ", ".join(f"{field} {value!r}" for field, value in fields.items() if value is not None)
 
 
-def listed(jobs: list[Job]) -> str:
+def describe_jobs(jobs: list[Job]) -> str:
     if not jobs:
         return "no jobs"
     lines = [

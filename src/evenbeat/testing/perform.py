@@ -15,8 +15,8 @@ from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.store.jobs.new_uids import new_job_uid
 
-# None of a test's functions is told to stop.
-NO_LINGERING = 1
+# Threads that may go on after their run was stopped; a test stops none.
+MOST_LINGERING = 1
 
 
 async def perform(
@@ -24,8 +24,8 @@ async def perform(
 ) -> Outcome:
     """The outcome of one run of a kind, or of a function of the app.
 
-    A payload that would be refused when the job is written raises InvalidInput here; whatever the
-    handler raises is an outcome, `Failed`.
+    A payload that would be refused when a job is added raises InvalidInput here; an error of the
+    handler becomes the outcome `Failed`.
     """
     kind, given = app.call(what, payload)
     if kind not in app.registry.served:
@@ -51,6 +51,6 @@ async def perform(
         plan_version=1,
         runs_so_far=0,
     )
-    services = NodeServices(app.settings.secrets_dir, NO_LINGERING)
+    services = NodeServices(app.settings.secrets_dir, MOST_LINGERING)
     ended = await run_handler(claimed, RunContext(claimed, services), app.registry)
     return ended.outcome if isinstance(ended, Recorded) else ended

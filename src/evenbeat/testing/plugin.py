@@ -1,6 +1,6 @@
 """Fixtures for pytest, which finds them by itself where Evenbeat is installed.
 
-Evenbeat itself is imported by the first test that asks for one of them.
+The fixtures import Evenbeat: a test run that uses none of them does not load it.
 """
 
 import os
@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("evenbeat").addoption(
         "--evenbeat-database",
         metavar="URL",
-        help="PostgreSQL for tests, where databases may be made; without it one is started",
+        help="PostgreSQL on which tests may create databases; without it one is started",
     )
 
 
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def evenbeat_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """A PostgreSQL for this test run; its workers, if it has some, share it."""
+    """A PostgreSQL for this test run; workers of pytest-xdist share it."""
     from evenbeat.testing.server import TestServer
 
     base = tmp_path_factory.getbasetemp()
@@ -44,7 +44,7 @@ def evenbeat_app() -> Any:
 
 @pytest.fixture
 def evenbeat_starts_at() -> datetime | None:
-    """Where the clock stands when a test begins; None: at noon of the first of January 2030."""
+    """The time of the clock when a test begins; None: noon (UTC) of 1 January 2030."""
     return None
 
 

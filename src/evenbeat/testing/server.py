@@ -1,4 +1,4 @@
-"""Databases for tests: a migrated one is made once, and every test is given a copy of it."""
+"""Databases for tests: one is migrated once, and every test gets a copy of it."""
 
 import asyncio
 import os
@@ -13,20 +13,19 @@ from evenbeat.store.database.pool import Database
 
 
 class TestServer:
-    """A PostgreSQL of the test run's own, or the one at `url`, on which databases may be made.
+    """A PostgreSQL of the test run's own, or the one at `url`, where databases may be created.
 
-    Copying the migrated database takes 40 ms, and leaves no test anything of another one: not a
-    row, not a sequence that has moved.
+    Copying the migrated database takes 40 ms, and no test sees rows or sequences of another one.
     """
 
-    # It is not a test, whatever it is called.
+    # pytest takes classes named Test… for tests.
     __test__ = False
 
     def __init__(self, home: Path, url: str | None = None) -> None:
         self._home = home
         self._url = url
         self._server = None if url else EmbeddedServer(home, durable=False)
-        # Other processes may test on the same server.
+        # Other processes may run tests on the same server.
         self._name = f"evenbeat_test_{os.getpid()}"
         self._count = 0
 
@@ -34,19 +33,19 @@ class TestServer:
         if self._server is not None:
             self._server.acquire()
         create_database(self._name, self._at("postgres"))
-        asyncio.run(self._furnish())
+        asyncio.run(self._prepare_template())
 
     def close(self) -> None:
         drop_database(self._name, self._at("postgres"))
         if self._server is None:
             return
         self._server.release()
-        # Somebody else of this test run may still use it.
+        # Another worker of this test run may still use it.
         if self._server.pid is None:
             shutil.rmtree(self._home, ignore_errors=True)
 
     def new_database(self) -> str:
-        """Its URL."""
+        """The URL of a new copy."""
         self._count += 1
         name = f"{self._name}_{self._count}"
         copy_database(self._name, name, self._at("postgres"))
@@ -55,7 +54,7 @@ class TestServer:
     def drop(self, url: str) -> None:
         drop_database(urlsplit(url).path.removeprefix("/"), self._at("postgres"))
 
-    async def _furnish(self) -> None:
+    async def _prepare_template(self) -> None:
         url = self._at(self._name)
         await migrations.migrate(url)
         database = Database(url)

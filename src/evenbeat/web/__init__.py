@@ -1,1 +1,1 @@
-"""What the faces share: sign-in, roles, problems, probes."""
+"""What all HTTP interfaces share: sign-in, roles, problems, probes."""

@@ -1,6 +1,6 @@
-"""Sign-in: who asks, and what they may do."""
+"""Sign-in: who the caller is, and what they may do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -15,12 +15,12 @@ from evenbeat.web.middleware import request_id_of
 from evenbeat.web.rate_limits import RateLimiter, network_of_address
 from evenbeat.web.token_checks import TokenReader
 
-# Of good tokens there are many requests, of bad ones a person makes a few.
+# Failed sign-ins get a tenth of the request rate.
 FAILED_SIGN_IN_SHARE = 0.1
 
 
 class Authenticator:
-    """Lets people in who bring a good token, as often as they may come."""
+    """Checks the token of each request, and limits how often a caller may ask."""
 
     def __init__(self, app: Evenbeat) -> None:
         settings = app.settings
@@ -28,38 +28,39 @@ class Authenticator:
         self._reader = None if settings.auth == "off" else TokenReader(settings)
         rate = settings.rate_limit
         self._callers = RateLimiter(rate) if rate else None
-        self._strangers = (
+        self._failures = (
             RateLimiter(rate * FAILED_SIGN_IN_SHARE, "failed sign-ins") if rate else None
         )
 
-    async def admit(self, request: Request) -> ApiCaller:
+    async def sign_in(self, request: Request) -> ApiCaller:
+        """The caller of this request. Raises NotSignedIn or TooManyRequests."""
         try:
-            person = await self._identify(request)
+            caller = await self._identify(request)
         except NotSignedIn:
-            self._count_stranger(request)
+            self._count_failure(request)
             raise
         if self._callers is not None:
-            request.state.allowance = self._callers.take(f"{person.token_id or ''}:{person.name}")
-        return ApiCaller(person.name, person.role, person.token_id, request_id_of(request))
+            request.state.allowance = self._callers.take(f"{caller.token_id or ''}:{caller.name}")
+        return replace(caller, request_id=request_id_of(request))
 
     async def _identify(self, request: Request) -> ApiCaller:
         if self._reader is None:
             refuse_other_sites(request)
             return ApiCaller("anyone", Role.ADMIN)
-        person = await self._reader.read(read_bearer_token(request))
-        if person.token_id is not None and await self._app.tokens.is_revoked(person.token_id):
+        caller = await self._reader.read(read_bearer_token(request))
+        if caller.token_id is not None and await self._app.tokens.is_revoked(caller.token_id):
             raise NotSignedIn("invalid token")
-        return person
+        return caller
 
-    def _count_stranger(self, request: Request) -> None:
-        """After the token was checked: whoever shares the address gets in with a good one."""
-        if self._strangers is not None:
+    def _count_failure(self, request: Request) -> None:
+        """Counted by address after the check, so that good tokens work from a blocked address."""
+        if self._failures is not None:
             address = request.client.host if request.client else ""
-            self._strangers.take(network_of_address(address))
+            self._failures.take(network_of_address(address))
 
 
 def read_bearer_token(request: Request) -> str:
-    """The token of the one header it may come in: a query is in every log on its way."""
+    """The token of the Authorization header. A query is no place for it: proxies log queries."""
     given = [value for value in request.headers.getlist("authorization") if value.strip()]
     if len(given) > 1:
         raise NotSignedIn("invalid token")
@@ -72,10 +73,10 @@ def read_bearer_token(request: Request) -> str:
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Without tokens, any page in the user's browser could ask in their name.
+    """Without tokens, any web page in the user's browser could send requests to us.
 
-    A page of another site says so in `Origin`; one that has its own name lead to this machine
-    says that name in `Host`.
+    A browser names the page's site in `Origin`. A page whose own domain resolves to this machine
+    (DNS rebinding) has that domain in `Host`.
     """
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
     is_ours = origin in (None, f"http://{host}", f"https://{host}")
@@ -88,21 +89,21 @@ def refuse_other_sites(request: Request) -> None:
 
 
 async def identify_caller(request: Request) -> ApiCaller:
-    """Whoever asks, found out once for each request."""
-    known: ApiCaller | None = getattr(request.state, "person", None)
+    """The caller of a request, signed in once and then remembered in the request's state."""
+    known: ApiCaller | None = getattr(request.state, "caller", None)
     if known is None:
-        gate: Authenticator = request.app.state.gate
-        known = request.state.person = await gate.admit(request)
+        authenticator: Authenticator = request.app.state.authenticator
+        known = request.state.caller = await authenticator.sign_in(request)
     return known
 
 
-# For routes that write down who did it: `.name`, `.role`, `.token_id`, `.request_id`.
+# For routes that record who did it: `.name`, `.role`, `.token_id`, `.request_id`.
 Caller = Annotated[ApiCaller, Depends(identify_caller)]
 
 
 @dataclass(frozen=True)
 class AccessRule:
-    """Who may use an operation: whoever has the role or a higher one; None: everyone."""
+    """Who may use an operation: callers with this role or a higher one; None: everyone."""
 
     role: Role | None
 
@@ -113,12 +114,12 @@ class AccessRule:
 
 
 def needs(role: Role) -> Any:
-    """A dependency for routes: whoever asks must have this role or a higher one."""
+    """A dependency for routes: the caller must have this role or a higher one."""
     return Depends(AccessRule(role))
 
 
 def open_to_all() -> Any:
-    """A dependency for routes that need no token, so that none is open by oversight."""
+    """A dependency for routes without a token; required, so that no route is open by oversight."""
     return Depends(AccessRule(None))
 
 

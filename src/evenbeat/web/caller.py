@@ -1,4 +1,4 @@
-"""Whoever asks: what sign-in found out about them."""
+"""The caller of a request, as sign-in found them."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -10,7 +10,7 @@ from evenbeat.core.ops.audit import Actor
 
 @dataclass(frozen=True, slots=True)
 class ApiCaller:
-    """Whoever asks: for what they may do, and for the record of what they did."""
+    """Who sent a request: for what they may do, and for the audit of what they did."""
 
     name: str
     role: Role
@@ -23,6 +23,6 @@ class ApiCaller:
         object.__setattr__(self, "actor", Actor(self.name, self.request_id or None))
 
     def check(self, needed: Role) -> None:
-        """Raise NotPermitted unless their role is this one or a higher one."""
+        """Raise NotPermitted unless the caller's role is this one or a higher one."""
         if not self.role.covers(needed):
             raise NotPermitted(f"this needs the role {needed}, and {self.name} is {self.role}")

@@ -1,7 +1,7 @@
-"""Conditional requests: only if it is still what I saw, or only if it is something new.
+"""Conditional requests: If-Match for edits, If-None-Match for reads.
 
-A tag has the version of what people wrote, and then a digest of the whole answer: `"7-5d41402a"`.
-Who asks for news compares all of it, since a job moves on without being edited. Who edits compares
+A tag has the version of the definition, then a digest of the whole answer: `"7-5d41402a"`.
+If-None-Match compares all of it, since a job's state changes without an edit. If-Match compares
 the version alone: else a job that runs every second could never be edited.
 """
 
@@ -31,7 +31,7 @@ def set_etag(response: Response, version: int, answer: Any) -> Any:
 
 
 def is_etag_known(tag: str, if_none_match: str) -> bool:
-    """Whether the client has it; weak tags are as good as others for that."""
+    """Whether the client has this answer. Weak tags count, as RFC 9110 has it for If-None-Match."""
     if if_none_match.strip() == "*":
         return True
     return any(f'"{known["text"]}"' == tag for known in TAG.finditer(if_none_match))
@@ -39,15 +39,14 @@ def is_etag_known(tag: str, if_none_match: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IfMatchVersions:
-    """The versions that `If-Match` allows; None: any, since it was not sent or says `*`."""
+    """The versions that `If-Match` allows; None: any (not sent, or `*`)."""
 
     versions: frozenset[int] | None = None
 
     def check(self, version: int) -> None:
-        """Raise PreconditionFailed if this version is not wanted.
+        """Raise PreconditionFailed if this version is not allowed.
 
-        For a change that must not race with another, look up and change in one statement:
-        `versions` is for its WHERE.
+        A change that must not race with another compares `versions` in its WHERE instead.
         """
         if self.versions is not None and version not in self.versions:
             raise PreconditionFailed(
@@ -56,12 +55,12 @@ class IfMatchVersions:
 
 
 async def read_if_match(request: Request) -> IfMatchVersions:
-    # The values of several lines are one list.
+    # Several header lines are one list.
     text = ", ".join(request.headers.getlist("if-match"))
     if not text or text.strip() == "*":
         return IfMatchVersions()
     found = (VERSION.fullmatch(each["text"]) for each in TAG.finditer(text) if not each["weak"])
-    # What cannot be read is no version of ours: then nothing matches.
+    # An unreadable tag is no version of ours: nothing matches it.
     return IfMatchVersions(frozenset(int(each["version"]) for each in found if each))
 
 

@@ -1,4 +1,4 @@
-"""Routes without FastAPI's own work on each request: for those that are asked most."""
+"""Routes without FastAPI's own work on each request, for the busiest ones."""
 
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -11,10 +11,10 @@ from evenbeat.web.idempotency import RouteHandler
 
 
 class FastRoute(APIRoute):
-    """A route whose function takes the request and answers it; its rule is kept as everywhere.
+    """A route whose function takes the request and returns the response; its access rule holds.
 
-    Finding out what a function wants takes FastAPI 100 µs, as much as reading and checking a task.
-    What it would have described has to be in `openapi_extra`.
+    FastAPI needs 100 µs to resolve a function's parameters, as much as reading and checking a task.
+    What FastAPI would have described has to be in `openapi_extra`.
     """
 
     def get_route_handler(self) -> RouteHandler:

@@ -1,9 +1,8 @@
-"""Requests that may be sent twice: with an Idempotency-Key they are done once.
+"""Requests with an Idempotency-Key: sent twice, they are done once.
 
-The key is reserved before the work begins, and the answer is stored after it. Whoever sends the
-same request again gets that answer. If the process dies in between, nobody knows whether the work
-was done: the key then stays taken, and a repeated request is told to look. At most once, never
-twice.
+The key is reserved before the work begins, and the answer is stored after it. A repeated request
+gets the stored answer. If the process dies in between, it is unknown whether the work was done:
+the key stays taken, and a repeated request is told to check. So: at most once, never twice.
 """
 
 import contextlib
@@ -29,19 +28,19 @@ from evenbeat.web.problems import problem_response
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
-# Visible characters; the draft of the IETF has it in quotes, most clients send it without.
+# Visible characters. The IETF draft puts the key in quotes; most clients send it without.
 KEY = re.compile(rf'"?(?P<key>[!#-~]{{1,{LONGEST_IDEMPOTENCY_KEY}}})"?')
-# No request takes longer than this to be answered.
+# Every request is answered within this time.
 LONGEST_WORK = timedelta(seconds=60)
-# A refusal changes nothing, so that the next try may be another one.
+# A refused request has changed nothing: its key may be used again.
 REFUSALS = (EvenbeatError, RequestValidationError, HTTPException)
 REFUSED = 300
-# Written anew for each answer.
+# Made anew for each answer, so not stored.
 FLEETING = {"content-length", "date", "server"}
 
-AT_WORK = "a request with this Idempotency-Key is at work; try again in a moment"
+AT_WORK = "a request with this Idempotency-Key is still being worked on; try again in a moment"
 UNKNOWN = (
-    "the first request with this Idempotency-Key, {request_id}, ended without an answer: look "
+    "the first request with this Idempotency-Key, {request_id}, ended without an answer: check "
     "whether it took effect, then use another key"
 )
 OTHER_REQUEST = "has been used for another request; every request needs a key of its own"
@@ -50,9 +49,9 @@ RouteHandler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class IdempotentRoute(APIRoute):
-    """A route whose POST may carry an Idempotency-Key: `APIRouter(route_class=Once)`.
+    """A route whose POST may carry an Idempotency-Key: `APIRouter(route_class=IdempotentRoute)`.
 
-    Not for answers with secrets in them, since answers are stored.
+    Not for answers that hold secrets, since answers are stored.
     """
 
     def get_route_handler(self) -> RouteHandler:
@@ -62,56 +61,53 @@ class IdempotentRoute(APIRoute):
             if request.method != "POST" or HEADER not in request.headers:
                 return await handle(request)
             database: Database = request.app.state.evenbeat.database
-            ticket = await make_ticket(request)
-            if await idempotency.reserve_key(database, ticket):
-                return await answer_first(database, ticket, handle(request))
-            return answer_again(
-                request, ticket, await idempotency.find_earlier_request(database, ticket)
-            )
+            keyed = await read_keyed_request(request)
+            if await idempotency.reserve_key(database, keyed):
+                return await answer_first(database, keyed, handle(request))
+            earlier = await idempotency.find_earlier_request(database, keyed)
+            return answer_again(request, keyed, earlier)
 
         return handle_once
 
 
-async def make_ticket(request: Request) -> KeyedRequest:
-    """Keys are a caller's own, and with another role one is another caller."""
-    person = await identify_caller(request)
-    known = KEY.fullmatch(request.headers[HEADER])
-    if known is None:
+async def read_keyed_request(request: Request) -> KeyedRequest:
+    """Two callers may use the same key; the same name with another role is another caller."""
+    caller = await identify_caller(request)
+    key = KEY.fullmatch(request.headers[HEADER])
+    if key is None:
         raise InvalidInput(HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} visible characters")
     path, query = request.scope["raw_path"], request.scope["query_string"]
     digest = hashlib.sha256(b"POST %b?%b\n" % (path, query) + await request.body())
-    caller = f"{person.role} {person.name}"
-    return KeyedRequest(caller, known["key"], digest.digest(), person.request_id)
+    owner = f"{caller.role} {caller.name}"
+    return KeyedRequest(owner, key["key"], digest.digest(), caller.request_id)
 
 
 async def answer_first(
-    database: Database, ticket: KeyedRequest, working: Awaitable[Response]
+    database: Database, keyed: KeyedRequest, working: Awaitable[Response]
 ) -> Response:
     try:
         response = await working
     except REFUSALS as error:
-        # When the database went away in the midst of it, nobody knows what it has done.
+        # If the database went away during the work, the change may have been committed.
         if not isinstance(error, StoreUnavailable):
             with contextlib.suppress(StoreUnavailable):
-                await idempotency.release_key(database, ticket)
+                await idempotency.release_key(database, keyed)
         raise
     if response.status_code >= REFUSED:
-        await idempotency.release_key(database, ticket)
+        await idempotency.release_key(database, keyed)
         return response
     headers = {name: value for name, value in response.headers.items() if name not in FLEETING}
     answer = StoredResponse(response.status_code, bytes(response.body), headers)
     try:
-        await idempotency.store_response(database, ticket, answer)
+        await idempotency.store_response(database, keyed, answer)
     except StoreUnavailable as error:
-        # It is done, and whoever asked is there to be told.
+        # The work is done, and this caller is still there for the answer.
         log.get_logger().warning(log.ANSWER_NOT_KEPT, error=str(error))
     return response
 
 
-def answer_again(
-    request: Request, ticket: KeyedRequest, earlier: EarlierRequest | None
-) -> Response:
-    if earlier is not None and earlier.fingerprint != ticket.fingerprint:
+def answer_again(request: Request, keyed: KeyedRequest, earlier: EarlierRequest | None) -> Response:
+    if earlier is not None and earlier.fingerprint != keyed.fingerprint:
         raise InvalidInput(HEADER, OTHER_REQUEST)
     if earlier is not None and earlier.answer is not None:
         answer = earlier.answer

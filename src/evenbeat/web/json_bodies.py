@@ -1,4 +1,4 @@
-"""Bodies read without a model: for routes that are asked so often that building one would show."""
+"""JSON bodies read without a pydantic model, for the busiest routes."""
 
 import json
 from typing import Any, cast
@@ -11,16 +11,16 @@ from evenbeat.web.problems import NOT_AN_OBJECT, is_json
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The body as an object, or the same refusals as a body with a model gets."""
+    """The body as an object; refused with the same problems as a body that has a model."""
     if not is_json(request.headers.get("content-type", "")):
         raise HTTPException(415, NOT_AN_OBJECT)
     try:
-        # Not orjson: it makes floats of long integers, and nobody would be told.
+        # Not orjson: it silently turns long integers into floats.
         body = json.loads(await request.body())
     except json.JSONDecodeError as error:
         raise HTTPException(400, f"the body is not JSON: {error.msg}") from None
     except (RecursionError, ValueError) as error:
-        # Whoever answers it says why, by the cause.
+        # `problems` words the reason by the cause.
         raise HTTPException(400) from error
     if not isinstance(body, dict):
         raise InvalidInput("body", NOT_AN_OBJECT)

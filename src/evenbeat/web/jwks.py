@@ -1,4 +1,4 @@
-"""Public keys of whoever else makes tokens for us: a JSON Web Key Set, fetched and remembered."""
+"""Public keys of another token issuer: a JSON Web Key Set, fetched and remembered."""
 
 import asyncio
 import time
@@ -16,24 +16,24 @@ from evenbeat.observe import log
 # PyJWT is only half typed.
 tokens: Any = jwt
 
-# Asked for again after this long; trusted for longer, while nobody answers.
+# Fetched again after FRESH; trusted up to TRUSTED while the issuer does not answer.
 FRESH = 600.0
 TRUSTED = 24 * 3600.0
-# A token may name any key: however many unknown ones come, we ask once a minute. With no key at
-# all nobody gets in, so that we are less patient.
+# A token may name any key: however many unknown names come, we fetch once a minute. Without any
+# key no such token can be accepted, so we fetch more often.
 PAUSE = 60.0
 PAUSE_WITHOUT_KEYS = 5.0
 FETCH_TIMEOUT = 3.0
 LARGEST_SET = 256 * 1024
 MOST_KEYS = 50
 SHORTEST_RSA = 2048
-# The parts of a key that are public, by its type: a private one is not taken along.
+# The public parts of a key, by its type; private parts are never read.
 RSA, EC = ("kty", "n", "e"), ("kty", "crv", "x", "y")
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """What a token may be signed with, and the one algorithm it is good for."""
+    """A key that tokens may be signed with, and the one algorithm it is used for."""
 
     algorithm: str
     material: Any
@@ -41,7 +41,7 @@ class VerificationKey:
 
 
 class PublicKeys:
-    """The keys at one address. They stay good while the address does not answer."""
+    """The keys at one address. They stay trusted while the address does not answer."""
 
     def __init__(self, url: str, *, elapsed: Callable[[], float] = time.monotonic) -> None:
         self._url = url
@@ -55,11 +55,11 @@ class PublicKeys:
         """The keys of this algorithm and name; without a name, all of the algorithm."""
         found = self._known(algorithm, kid)
         is_fresh = self._elapsed() - self._fetched_at < FRESH
-        # While one request waits for newer keys, the others go on with those we have.
+        # While one request fetches newer keys, the others go on with the known ones.
         if found and (is_fresh or self._fetching.locked()):
             return found
         async with self._fetching:
-            if self._may_ask():
+            if self._may_fetch():
                 await self._fetch()
         return self._known(algorithm, kid)
 
@@ -68,7 +68,7 @@ class PublicKeys:
             return []
         return [key for key in self._keys if key.algorithm == algorithm and kid in (None, key.kid)]
 
-    def _may_ask(self) -> bool:
+    def _may_fetch(self) -> bool:
         pause = PAUSE if self._keys else PAUSE_WITHOUT_KEYS
         return self._tried_at is None or self._elapsed() - self._tried_at >= pause
 
@@ -79,13 +79,13 @@ class PublicKeys:
                 data = await asyncio.to_thread(download, self._url)
             keys = read_keys(data)
         except (OSError, ValueError, HTTPException) as error:
-            why = str(error) or type(error).__name__
-            log.get_logger().warning(log.KEYS_NOT_READ, url=self._url, error=why[:200])
+            reason = str(error) or type(error).__name__
+            log.get_logger().warning(log.KEYS_NOT_READ, url=self._url, error=reason[:200])
             return
         self._keys, self._fetched_at = keys, self._elapsed()
 
 
-# Without the one that follows redirects: the address is the one that was set.
+# No redirect handler: keys come only from the address that was set.
 HANDLERS = (
     urllib.request.ProxyHandler,
     urllib.request.HTTPHandler,
@@ -97,7 +97,7 @@ HANDLERS = (
 
 
 def download(url: str) -> bytes:
-    """Within a bound of bytes and of time, however slowly they come."""
+    """The bytes at the address, bounded in size and in total time, however slowly they come."""
     opener = urllib.request.OpenerDirector()
     for handler in HANDLERS:
         opener.add_handler(handler())
@@ -108,23 +108,23 @@ def download(url: str) -> bytes:
             if len(data) > LARGEST_SET:
                 raise ValueError(f"more than {LARGEST_SET} bytes came")
             if time.monotonic() > deadline:
-                raise TimeoutError("it came too slowly")
+                raise TimeoutError(f"the answer took longer than {FETCH_TIMEOUT:g} s")
     return data
 
 
 def read_keys(data: bytes) -> list[VerificationKey]:
-    """Those that sign tokens by an algorithm we accept; a set without any is an error."""
+    """The keys of algorithms that we accept; a set without any is an error."""
     found: Any = orjson.loads(data)
     listed = cast("dict[str, Any]", found).get("keys") if isinstance(found, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a JSON Web Key Set")  # noqa: TRY004 - bad data, not a bad call
-    keys = list(usable(cast("list[Any]", listed)[:MOST_KEYS]))
+    keys = list(usable_keys(cast("list[Any]", listed)[:MOST_KEYS]))
     if not keys:
         raise ValueError("it has no key for RS256 or ES256")
     return keys
 
 
-def usable(listed: list[Any]) -> Iterator[VerificationKey]:
+def usable_keys(listed: list[Any]) -> Iterator[VerificationKey]:
     for entry in listed:
         if not isinstance(entry, dict):
             continue
@@ -135,7 +135,7 @@ def usable(listed: list[Any]) -> Iterator[VerificationKey]:
         try:
             public = {part: jwk[part] for part in parts}
             material: Any = tokens.PyJWK(public, algorithm=algorithm).key
-        # What is in an entry is anybody's guess; the others may be good.
+        # A malformed entry is skipped; the others may be good.
         except (jwt.PyJWTError, LookupError, TypeError, ValueError):
             continue
         if algorithm == "RS256" and material.key_size < SHORTEST_RSA:
@@ -145,7 +145,7 @@ def usable(listed: list[Any]) -> Iterator[VerificationKey]:
 
 
 def algorithm_of(jwk: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
-    """The one algorithm of a key follows from its type; if it names another, it is not for us."""
+    """The one algorithm of a key follows from its type; a key that names another is not used."""
     match jwk:
         case {"kty": "RSA"} if jwk.get("alg", "RS256") == "RS256":
             return "RS256", RSA

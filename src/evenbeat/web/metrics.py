@@ -1,4 +1,4 @@
-"""`/metrics`: what this process counted, and what the database says of all of them."""
+"""`/metrics`: what this process counted, and what the database knows of the whole cluster."""
 
 import asyncio
 
@@ -7,12 +7,12 @@ from prometheus_client.metrics_core import Metric
 
 from evenbeat.app import Evenbeat
 from evenbeat.core.errors import StoreUnavailable
+from evenbeat.core.ops.access import Role
 from evenbeat.observe import gauges
 from evenbeat.web.auth import needs
 from evenbeat.web.probes import App
-from evenbeat.web.token_checks import Role
 
-# Prometheus gives up after ten seconds, and then it has not even what this process counted.
+# Prometheus gives up after ten seconds: a slow database must not cost us our own counts.
 PATIENCE = 2.0
 
 router = APIRouter(tags=["probes"])
@@ -22,7 +22,7 @@ router = APIRouter(tags=["probes"])
 async def metrics(app: App, request: Request) -> Response:
     """Metrics as Prometheus reads them, or as OpenMetrics where that is asked for."""
     found, accept = await read_database_gauges(app), request.headers.get("accept", "")
-    # A hundred kinds take a tenth of a second, and nodes in this process must not wait for it.
+    # Encoding a hundred kinds takes 0.1 s: in a thread, so that a node in this process goes on.
     text, content_type = await asyncio.to_thread(app.metrics.text, accept, found)
     return Response(text, headers={"content-type": content_type})
 

@@ -1,4 +1,4 @@
-"""What is around every answer: the request's id, the headers that browsers heed, HEAD and 304."""
+"""Added to every answer: the request's id, security headers, HEAD and 304."""
 
 import re
 import time
@@ -15,9 +15,9 @@ from evenbeat.web.etags import is_etag_known
 from evenbeat.web.rate_limits import Allowance
 
 REQUEST_ID = "X-Request-ID"
-# It goes into logs and tables: nothing that could end a line or a field.
+# The id goes into logs and tables: no character that could end a line or a field.
 SANE = re.compile(r"[A-Za-z0-9._-]{1,128}")
-# A route's own word wins. Other sites may not embed, read or cache what we say; CORS is off.
+# A route's own header wins. Other sites may not embed, read or cache answers; CORS is off.
 SAFE = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -36,13 +36,13 @@ def headers_for(request_id: str) -> dict[str, str]:
     return SAFE | {REQUEST_ID: request_id}
 
 
-# As they go over the wire, by their names there.
+# The same headers as bytes, as ASGI has them.
 SAFE_RAW = {name.lower().encode(): value.encode() for name, value in SAFE.items()}
 REQUEST_ID_RAW = REQUEST_ID.lower().encode()
 
 
 class ResponseMiddleware:
-    """The outermost of ours: whatever is logged below carries the request's id."""
+    """The outermost middleware of ours: everything logged inside carries the request's id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -54,14 +54,14 @@ class ResponseMiddleware:
         given = Headers(scope=scope).get(REQUEST_ID, "")
         request_id = given if SANE.fullmatch(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        # Whatever can be got can be asked for its head; the server leaves out the body.
+        # HEAD is answered by the route of GET; the body is left out below.
         inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._app(inner, receive, ResponseSender(scope, send))
 
 
 class ResponseSender:
-    """Sends an answer on, with what belongs around it."""
+    """Sends an answer on, with the headers that every answer has."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -71,18 +71,18 @@ class ResponseSender:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._open(message)
+            self._add_headers(message)
         elif message["type"] == "http.response.body" and not self._has_body:
             message = {**message, "body": b""}
         await self._send(message)
 
-    def _open(self, message: Message) -> None:
+    def _add_headers(self, message: Message) -> None:
         state: dict[str, Any] = self._scope["state"]
         given: list[tuple[bytes, bytes]] = list(message["headers"])
-        around = SAFE_RAW | {REQUEST_ID_RAW: state["request_id"].encode()}
+        added = SAFE_RAW | {REQUEST_ID_RAW: state["request_id"].encode()}
         for name, _ in given:
-            around.pop(name, None)
-        headers = MutableHeaders(raw=[*given, *around.items()])
+            added.pop(name, None)
+        headers = MutableHeaders(raw=[*given, *added.items()])
         message["headers"] = headers.raw
         allowance: Allowance | None = state.get("allowance")
         if allowance is not None:
@@ -101,7 +101,7 @@ class ResponseSender:
         return is_asked and tag is not None and wanted is not None and is_etag_known(tag, wanted)
 
     def _log(self, status: int) -> None:
-        # Without the query: there may be secrets in it.
+        # Without the query: it may hold secrets.
         log.get_logger().debug(
             log.REQUEST_ANSWERED,
             method=self._scope["method"],

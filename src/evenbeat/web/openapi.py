@@ -1,7 +1,7 @@
-"""The description of the API: OpenAPI, with the rule and every status of each operation.
+"""The OpenAPI description, with the access rule and every status of each operation.
 
-What all operations have in common is written here once, from the routes themselves: who may use
-it, how to sign in, and which problems it may answer with.
+What all operations have in common is derived here from the routes: who may use an operation, how
+to sign in, and which problems it may answer with.
 """
 
 import http
@@ -40,16 +40,16 @@ PROBLEM = {
         "allowed_actions": {"type": "array", "items": {"type": "string"}},
     },
 }
-# What each status means, unless the route says it better.
+# What each status means, unless the route describes it.
 MEANINGS = {
-    304: "what the client has is still the answer (If-None-Match)",
+    304: "the client already has this answer (If-None-Match)",
     400: "the body is not JSON",
     401: "no token, or not a good one",
     403: "the role does not allow this",
     404: "no such thing",
     408: "the body did not come in time",
     409: "not in this state, or the key is in use",
-    412: "changed since the client has looked (If-Match)",
+    412: "changed since the client read it (If-Match)",
     413: "the body is too large",
     415: "the body is not of Content-Type application/json",
     422: "a field cannot be accepted; `errors` names it",
@@ -59,7 +59,7 @@ MEANINGS = {
 }
 SIGNED_IN = (401, 403, 429, 503)
 WITH_BODY = (400, 408, 413, 415)
-# What cannot be accepted; a face whose clients know another status says so on its routes.
+# For invalid fields. An API whose clients expect another status sets it on its routes.
 REFUSAL = 422
 KEY_PARAMETER = {
     "name": HEADER,
@@ -72,7 +72,7 @@ KEY_PARAMETER = {
 
 
 def install(site: FastAPI) -> None:
-    """Let `site.openapi()` say all of it; made at the first call, when all routes are there."""
+    """Complete what `site.openapi()` returns, at the first call, when all routes are there."""
     original = site.openapi
 
     def openapi() -> dict[str, Any]:
@@ -94,7 +94,7 @@ def operations(site: FastAPI) -> Iterator[tuple[str, str, Any]]:
 def complete(document: dict[str, Any], site: FastAPI) -> None:
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    # FastAPI's own form of errors, which we do not use.
+    # FastAPI's own error format, which we do not use.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
@@ -117,7 +117,7 @@ def describe(operation: dict[str, Any], method: str, path: str, route: Any) -> N
     responses: dict[str, Any] = operation["responses"]
     refusal: int = getattr(route.original_route, "refusal", REFUSAL)
     if refusal != REFUSAL:
-        # FastAPI's own word.
+        # FastAPI has added this one by itself.
         responses.pop(str(REFUSAL), None)
         responses[str(refusal)] = {"description": MEANINGS[REFUSAL]}
     for status in statuses(operation, path, rule, refusal):
@@ -149,7 +149,7 @@ def statuses(
 def as_problem(response: dict[str, Any], status: int, path: str) -> None:
     meaning = MEANINGS.get(status, http.HTTPStatus(status).phrase)
     given = response.get("description")
-    # What FastAPI says by itself says nothing.
+    # FastAPI's default descriptions say nothing.
     if given in (None, "Validation Error", http.HTTPStatus(status).phrase):
         response["description"] = meaning
     response["content"] = {

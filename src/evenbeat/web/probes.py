@@ -15,7 +15,7 @@ from evenbeat.web.auth import open_to_all
 router = APIRouter(tags=["probes"], dependencies=[open_to_all()])
 
 
-# Though nothing is waited for: FastAPI calls a plain function in a thread, for 150 µs a request.
+# Async without an await: FastAPI calls a plain function in a thread, at 150 µs a request.
 async def find_request_app(request: Request) -> Evenbeat:
     return request.app.state.evenbeat
 
@@ -39,17 +39,17 @@ async def readyz(app: App, response: Response) -> dict[str, Any]:
 
 
 async def run_checks(app: Evenbeat) -> tuple[dict[str, str], dict[str, Any]]:
-    """What must be "ok", and figures that tell more. No names: everyone may ask."""
+    """What must be "ok", and figures besides. No names of jobs: the probes need no sign-in."""
     try:
         schema = await app.schema_status()
         if not schema.is_current:
-            told = "not migrated: run `evenbeat db migrate`"
-            return {"database": "ok", "schema": told, "schedule": "unknown"}, {}
+            advice = "not migrated: run `evenbeat db migrate`"
+            return {"database": "ok", "schema": advice, "schedule": "unknown"}, {}
         lag, balance = await app.lag(), await app.balance.figures()
     except StoreUnavailable as error:
         return {"database": str(error), "schema": "unknown", "schedule": "unknown"}, {}
     schedule = check_schedule(lag, app.settings.ready_lag)
-    figures = lag_as_object(lag) | evenness(balance, app.settings.score_threshold)
+    figures = lag_figures(lag) | evenness_figures(balance, app.settings.score_threshold)
     return {"database": "ok", "schema": "ok", "schedule": schedule}, figures
 
 
@@ -58,7 +58,7 @@ def are_passed(checks: Mapping[str, str]) -> bool:
 
 
 def check_schedule(lag: ScheduleLag, most: timedelta) -> str:
-    """Late are jobs that somebody could run. What waits for a kind of node would wait for ever."""
+    """Counts jobs that a living node serves: a job that no node serves would be late for ever."""
     if lag.schedule <= most:
         return "ok"
     late = f"a job is {lag.schedule.total_seconds():.0f} s late, and {in_seconds(most)} are allowed"
@@ -69,7 +69,7 @@ def in_seconds(duration: timedelta) -> str:
     return f"{duration.total_seconds():g} s"
 
 
-def lag_as_object(lag: ScheduleLag) -> dict[str, Any]:
+def lag_figures(lag: ScheduleLag) -> dict[str, Any]:
     return {
         "lag_seconds": lag.served.total_seconds(),
         "unserved_lag_seconds": lag.unserved.total_seconds(),
@@ -78,10 +78,11 @@ def lag_as_object(lag: ScheduleLag) -> dict[str, Any]:
     }
 
 
-def evenness(balance: BalanceFigures | None, threshold: float) -> dict[str, Any]:
-    """A detail: uneven load keeps nobody from being ready."""
+def evenness_figures(balance: BalanceFigures | None, threshold: float) -> dict[str, Any]:
+    """Uneven load is shown, and does not make a process unready."""
     if balance is None:
         return {"distribution": "unknown", "distribution_score": None}
     score = balance.score.score
-    told = "ok" if score >= threshold else f"uneven: the score is {score:.2f}, below {threshold:g}"
-    return {"distribution": told, "distribution_score": round(score, 4)}
+    uneven = f"uneven: the score is {score:.2f}, below {threshold:g}"
+    verdict = "ok" if score >= threshold else uneven
+    return {"distribution": verdict, "distribution_score": round(score, 4)}

@@ -28,7 +28,7 @@ from evenbeat.core.errors import (
 from evenbeat.observe import log
 from evenbeat.web.middleware import headers_for, request_id_of
 
-# The first that fits: a kind of error comes before what it is a kind of.
+# The first match counts: a subclass stands before its base class.
 STATUS: dict[type[EvenbeatError], int] = {
     InvalidInput: 422,
     NotFound: 404,
@@ -39,10 +39,10 @@ STATUS: dict[type[EvenbeatError], int] = {
     TooManyRequests: 429,
     StoreUnavailable: 503,
 }
-# Enough to mend a request by; a body of a megabyte can hold a hundred thousand faults.
+# Enough to correct a request by; a body of a megabyte can hold a hundred thousand errors.
 MOST_ERRORS = 20
 LONGEST_TEXT = 500
-# curl sends -d as a form unless it is told otherwise, and a form is not read as JSON.
+# `curl -d` sends a form unless it is given a Content-Type.
 NOT_AN_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
@@ -50,14 +50,14 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 def problem_response(
     request: Request, status: int, detail: str, errors: Sequence[FieldError] = (), **more: Any
 ) -> JSONResponse:
-    # The path of the scope: `request.url` is put together with the header Host, which is anybody's.
+    # Not `request.url`: it contains the Host header, which the client chooses.
     title = http.HTTPStatus(status).phrase
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title,
         "status": status,
         "detail": trim_text(detail),
-        # An address has no other characters; in the scope they are decoded.
+        # The path in the scope is decoded; a URI reference has to be quoted.
         "instance": quote(trim_text(request.scope["path"]), safe="/:@!$&'()*+,;=~"),
         "error": trim_text(detail),
         "request_id": request_id_of(request),
@@ -73,7 +73,7 @@ def problem_response(
 
 
 def trim_text(text: str) -> str:
-    """What came from strangers, fit to be sent back: of bounded length, without half characters."""
+    """A client's text, fit to be sent back: of bounded length, without lone surrogates."""
     return text[:LONGEST_TEXT].encode(errors="backslashreplace").decode()
 
 
@@ -105,7 +105,7 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     if broken:
         reason = broken[0].get("ctx", {}).get("error", "cannot be read")
         return problem_response(request, 400, f"the body is not JSON: {reason}")
-    if any(is_no_object(fault) for fault in faults):
+    if any(is_body_no_object(fault) for fault in faults):
         if not is_json(request.headers.get("content-type", "")):
             return problem_response(request, 415, NOT_AN_OBJECT)
         return problem_response(request, 422, NOT_AN_OBJECT, [FieldError("body", NOT_AN_OBJECT)])
@@ -113,8 +113,8 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     return problem_response(request, 422, "; ".join(map(str, errors)), errors)
 
 
-def is_no_object(fault: dict[str, Any]) -> bool:
-    """Whether it is the body itself that is something else, and not a field of it."""
+def is_body_no_object(fault: dict[str, Any]) -> bool:
+    """Whether the body itself is no object, rather than a field of it."""
     return fault["type"] == "model_attributes_type" and tuple(fault["loc"]) == ("body",)
 
 
@@ -126,14 +126,14 @@ def is_json(content_type: str) -> bool:
 
 
 def field_error(fault: dict[str, Any]) -> FieldError:
-    # The first part says body, query or path: clients know where they put it.
+    # The first part is body, query or path, which the client knows.
     place = ".".join(str(part) for part in fault["loc"][1:]) or str(fault["loc"][0])
     return FieldError(place, fault["msg"].removeprefix("Value error, "))
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     known = cast("HTTPException", error)
-    detail = why_unreadable(known.__cause__) or str(known.detail)
+    detail = describe_unreadable(known.__cause__) or str(known.detail)
     answer = problem_response(request, known.status_code, detail)
     answer.headers.update(known.headers or {})
     if known.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
@@ -142,7 +142,7 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """Of all routes with this path: the framework knows those of the first one only."""
+    """The methods of all routes with this path; Starlette names those of the first route only."""
     found = set[str]()
     for route in iter_route_contexts(request.app.routes):
         if route.path_regex.match(request.scope["path"]):
@@ -150,8 +150,8 @@ def allowed_methods(request: Request) -> list[str]:
     return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
-def why_unreadable(cause: BaseException | None) -> str | None:
-    """JSON that is correct, and yet cannot be read: FastAPI keeps the reason to itself."""
+def describe_unreadable(cause: BaseException | None) -> str | None:
+    """Why correct JSON cannot be read, which FastAPI does not tell."""
     match cause:
         case RecursionError():
             return "the body is not JSON that can be read: it is nested too deeply"
@@ -164,7 +164,7 @@ def why_unreadable(cause: BaseException | None) -> str | None:
 
 
 async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
-    # Below the envelope no more: what it would have added is added here.
+    # This answer does not pass ResponseMiddleware: its headers are added here.
     request_id = request_id_of(request)
     log.get_logger().error(
         log.REQUEST_FAILED, path=request.scope["path"], request_id=request_id, exc_info=error

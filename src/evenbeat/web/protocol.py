@@ -1,9 +1,9 @@
-"""HTTP as it is read from a connection: in C, with a limit on what is gathered before a body."""
+"""HTTP/1.1 on a connection: parsed in C by httptools, with a limit on the size of headers."""
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# The request line and the headers; of a header that has not ended, as much again.
+# For the request line and the headers; an unfinished header may have as much again.
 LARGEST_HEAD = 65_536
 TOO_LARGE = b"the headers are larger than %d bytes" % LARGEST_HEAD
 REFUSAL = (
@@ -15,19 +15,19 @@ INVALID = "Invalid HTTP request received."
 
 
 class HeadTooLarge(Exception):
-    """Told to the parser, which ends the connection."""
+    """Raised inside the parser, which then ends the connection."""
 
 
 class Ambiguous(Exception):
-    """Told to the parser, which ends the connection: others may read this request differently."""
+    """Raised inside the parser: a proxy in front of us might read this request differently."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. The parser alone would gather headers without end, and trailers as well.
+    """One connection. Uvicorn's own class collects headers, and trailers, without a limit.
 
-    What comes behind a body is no header: whoever has looked at those of the request must be able
-    to rely on them. A client that would rather speak HTTP/2 is answered in HTTP/1.1: the parser
-    alone would take the body of its request for HTTP/2.
+    Trailers are dropped: uvicorn's class would add them to the headers, after these were checked.
+    A client that asks for an upgrade to HTTP/2, as Java's does, is answered in HTTP/1.1: uvicorn's
+    class would not read the body of its request. Decision 31 has the alternatives.
     """
 
     _head_size = 0
@@ -35,42 +35,42 @@ class HttpConnection(HttpToolsProtocol):
     _is_in_head = False
     _is_upgrade = False
     _is_too_large = False
-    _has_moved = False
+    _has_progressed = False
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        self._has_moved = False
+        self._has_progressed = False
         try:
             self._read(data)
         except httptools.HttpParserError:
             self.logger.warning(INVALID)
             self.send_400_response(INVALID)
             return
-        self._unfinished_size = 0 if self._has_moved else self._unfinished_size + len(data)
+        self._unfinished_size = 0 if self._has_progressed else self._unfinished_size + len(data)
         if self._unfinished_size > LARGEST_HEAD and not self.transport.is_closing():
             self._is_too_large = True
             self.send_400_response(INVALID)
 
     def _read(self, data: bytes) -> None:
-        # Many requests may come at once: what is left of them is neither copied nor read deeper.
+        # A loop and a view: 1,500 pipelined upgrades need neither recursion nor copies.
         left = memoryview(data)
         while True:
             try:
                 self.parser.feed_data(left)
             except httptools.HttpParserUpgrade as upgrade:
-                behind_head: int = upgrade.args[0]
-                left = left[behind_head:]
+                head_size: int = upgrade.args[0]
+                left = left[head_size:]
                 self._read_head_again()
             else:
                 return
 
     def _read_head_again(self) -> None:
-        """Without the wish for another protocol, behind which the parser would read no body."""
+        """Parse the head again without its Upgrade header: with it, the parser reads no body."""
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
-        # As for the first parser of a connection: what comes behind the last request is no error.
+        # As uvicorn sets it for the first parser: data after the last request is no error.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
@@ -79,11 +79,11 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        self._grow(len(url))
+        self._count_head(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._grow(len(name) + len(value))
+        self._count_head(len(name) + len(value))
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -95,7 +95,7 @@ class HttpConnection(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._has_moved = True
+        self._has_progressed = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -110,15 +110,15 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.close()
 
     def _check_head(self) -> None:
-        """What the parser lets through, though two servers might read it differently."""
+        """Refuse what the parser accepts but two servers might read differently."""
         if self.parser.get_method() == b"CONNECT":
             raise Ambiguous
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             raise Ambiguous
 
-    def _grow(self, size: int) -> None:
-        self._has_moved = True
+    def _count_head(self, size: int) -> None:
+        self._has_progressed = True
         self._head_size += size
         if self._head_size > LARGEST_HEAD:
             self._is_too_large = True

@@ -1,4 +1,4 @@
-"""Rates: how often one caller may ask one process."""
+"""Rate limits: how often one caller may send requests to one process."""
 
 import ipaddress
 import math
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from evenbeat.core.errors import TooManyRequests
 
-# Whoever has been silent for a while may ask for as much as this many seconds allow, at once.
+# After a pause, a caller may send what this many seconds allow at once.
 SAVED_UP = 5
-# Addresses are cheap to whoever has many: those longest silent are forgotten first.
+# Bounded, since one attacker can have many addresses; the longest silent are dropped first.
 MOST_CALLERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left to a caller, as the header fields of answers say it."""
+    """What a caller may still send, for the RateLimit headers."""
 
     quota: int
     remaining: int
@@ -30,9 +30,9 @@ class Allowance:
 
 
 class RateLimiter:
-    """A bucket for each caller, that fills at `rate` per second and holds `SAVED_UP` seconds of it.
+    """A token bucket per caller: it fills at `rate` per second and holds `SAVED_UP` seconds of it.
 
-    Of this process alone: two processes allow twice as much.
+    Counted in this process alone: two processes allow twice as much.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class RateLimiter:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, caller: str) -> Allowance:
-        """One request of the caller's; raises TooManyRequests if it is one too many."""
+        """Count one request of a caller. Raises TooManyRequests if it is one too many."""
         now = self._elapsed()
         level, seen_at = self._buckets.pop(caller, (self._full, now))
         level = min(level + (now - seen_at) * self._rate, self._full)
         is_allowed = level >= 1
         level -= is_allowed
-        # At the end of the dict: who asked last is forgotten last.
+        # Moved to the end of the dict: the first entry is the longest silent.
         self._buckets[caller] = level, now
         if len(self._buckets) > self._most:
             del self._buckets[next(iter(self._buckets))]
@@ -67,7 +67,7 @@ class RateLimiter:
 
 
 def network_of_address(address: str) -> str:
-    """The address, or its network of 64 bits: in IPv6 anybody has billions of addresses."""
+    """The address, or its /64 network: one IPv6 client has billions of addresses."""
     try:
         known = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Limits that hold before a request is read: the size of its body, and how long it may take."""
+"""Limits of a request's body: its size, and how long it may take to arrive."""
 
 import asyncio
 
@@ -11,15 +11,15 @@ from evenbeat.core.limits import LARGEST_REQUEST_BODY
 from evenbeat.web.problems import problem_response
 
 TOO_LARGE = f"the body is larger than {LARGEST_REQUEST_BODY:,} bytes"
-# For all of it: a client that sends a byte now and then holds on to a connection for this long.
+# For the whole body, so that a client that sends single bytes cannot hold a connection.
 SLOWEST_BODY = 30.0
 TOO_SLOW = f"the body did not come within {SLOWEST_BODY:.0f} s"
-# What a megabyte unfolds into has no bound.
+# A compressed megabyte may unpack to any size.
 PACKED = "the body must not be compressed: leave out Content-Encoding"
 
 
 class BodyLimit:
-    """Refuses bodies over a megabyte, announced or not, and those that never end."""
+    """Refuses bodies over a megabyte, whatever their Content-Length says, and endless ones."""
 
     def __init__(self, app: ASGIApp, slowest: float = SLOWEST_BODY) -> None:
         self._app = app
@@ -41,13 +41,13 @@ class BodyLimit:
 
 
 def limit_body(receive: Receive, slowest: float) -> Receive:
-    """More may come than was announced: whoever reads it gets this error instead of the rest."""
+    """`receive`, which raises HTTPException once the body is too large or too slow."""
     size, is_whole = 0, False
     deadline: float | None = None
 
     async def count() -> Message:
         nonlocal size, is_whole, deadline
-        # After the body comes the end of the connection, which may take as long as it likes.
+        # After the body, `receive` waits for the end of the connection: without a deadline.
         if not is_whole and deadline is None:
             deadline = asyncio.get_running_loop().time() + slowest
         try:
@@ -58,7 +58,7 @@ def limit_body(receive: Receive, slowest: float) -> Receive:
         is_whole = not message.get("more_body", False)
         size += len(message.get("body", b""))
         if size > LARGEST_REQUEST_BODY:
-            # Any other error while a body is read would be told as one of its syntax.
+            # FastAPI reports any other error here as broken JSON.
             raise HTTPException(413, TOO_LARGE)
         return message
 

@@ -1,4 +1,4 @@
-"""Measures requests: how many of each route there are, how they end, how long they take."""
+"""Metrics of requests: their number by route and status, and how long they took."""
 
 import time
 
@@ -7,12 +7,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evenbeat.observe.metrics import OTHER, Metrics
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# No route: the path is whatever a stranger likes to ask for, and would be a series for ever.
+# For requests without a route: their paths are unbounded, and each would be a new series.
 NO_ROUTE = "none"
 
 
 class RequestMetrics:
-    """Counts a request when its answer starts: a stream may go on for hours after that."""
+    """Counts a request when its answer starts: a stream may go on for hours."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class RequestMetrics:
         try:
             await self._app(scope, receive, counted)
         except Exception:
-            # Answered further out, as a problem.
+            # `problems.on_unexpected`, outside of this, answers it with 500.
             if not is_counted:
                 count(500)
             raise

@@ -1,4 +1,4 @@
-"""Tokens as the gate reads them: JSON Web Tokens, by the rules of RFC 8725."""
+"""Checks tokens: JSON Web Tokens, by the rules of RFC 8725."""
 
 import hashlib
 import time
@@ -21,53 +21,53 @@ from evenbeat.web.jwks import PublicKeys, VerificationKey
 tokens: Any = jwt
 
 LONGEST_TOKEN = 8_192
-# What the clocks of two machines may differ by.
+# By how much the clocks of two machines may differ.
 LEEWAY = timedelta(seconds=30)
-# Those longest known are forgotten first, and are read again when they come again.
+# The oldest entry is dropped first; its token is checked anew when it comes again.
 MOST_KNOWN = 1_000
-# The header is parsed before the signature is checked: what is in it is anybody's.
+# The header is parsed before the signature is checked, so it may hold anything.
 BAD_TOKEN = (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Which claims must be what; None: whatever it is."""
+    """The claims that a token must have; None: not checked."""
 
     audience: str | None = None
     issuer: str | None = None
 
 
 class TokenCache:
-    """Good tokens that were read already: reading one takes longer than most requests.
+    """Good tokens that were checked already: checking one takes longer than most requests.
 
-    Of our own secrets alone, which stay the same while a process runs; the keys of others come
-    and go. That a token has expired is looked at every time, and that it was revoked elsewhere.
+    Only tokens signed with our own secrets, which do not change while a process runs; the keys of
+    other issuers do. `find` checks the expiry each time; the authenticator checks revocation.
     """
 
     def __init__(self, most: int = MOST_KNOWN) -> None:
         self._most = most
-        # By their digests: the tokens themselves are nobody's to keep.
-        self._people: dict[bytes, tuple[ApiCaller, int]] = {}
+        # By their digests, so that no token stays in memory.
+        self._callers: dict[bytes, tuple[ApiCaller, int]] = {}
 
     def find(self, token: str) -> ApiCaller | None:
-        known = self._people.get(digest_of(token))
+        known = self._callers.get(digest_of(token))
         if known is None or known[1] <= time.time() - LEEWAY.total_seconds():
             return None
         return known[0]
 
-    def remember(self, token: str, person: ApiCaller, claims: dict[str, Any]) -> None:
-        if len(self._people) >= self._most:
-            del self._people[next(iter(self._people))]
-        self._people[digest_of(token)] = person, int(claims["exp"])
+    def remember(self, token: str, caller: ApiCaller, claims: dict[str, Any]) -> None:
+        if len(self._callers) >= self._most:
+            del self._callers[next(iter(self._callers))]
+        self._callers[digest_of(token)] = caller, int(claims["exp"])
 
 
 def digest_of(token: str) -> bytes:
-    # Garbage has a digest too, and no two texts have the same bytes.
+    # surrogatepass: text that is no valid Unicode has a digest too.
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
 class TokenReader:
-    """Reads tokens with the keys it was given. Nothing that a token says adds another one."""
+    """Checks tokens with the keys of the settings. No claim or header of a token adds a key."""
 
     def __init__(self, settings: Settings) -> None:
         self._known = TokenCache()
@@ -79,7 +79,7 @@ class TokenReader:
         self._expected = Expected(settings.jwt_audience, settings.jwt_issuer)
 
     async def read(self, token: str) -> ApiCaller:
-        """Who brings it. Why a bad one is bad is of use to attackers only: it is not said."""
+        """The caller that a token names. The error never says why a token is bad."""
         if len(token) > LONGEST_TOKEN:
             raise NotSignedIn("invalid token")
         known = self._known.find(token)
@@ -90,13 +90,13 @@ class TokenReader:
         except BAD_TOKEN:
             raise NotSignedIn("invalid token") from None
         claims = claims_of(token, keys, self._expected)
-        person = caller_from_claims(claims)
+        caller = caller_from_claims(claims)
         if keys is self._secrets:
-            self._known.remember(token, person, claims)
-        return person
+            self._known.remember(token, caller, claims)
+        return caller
 
     async def _keys_for(self, header: dict[str, Any]) -> Sequence[VerificationKey]:
-        """The keys that may have signed it. Each is good for its own algorithm and no other."""
+        """The keys that may have signed it. Each key is used for its own algorithm only."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm == ALGORITHM:
             return self._secrets
@@ -125,8 +125,8 @@ def claims_of(token: str, keys: Sequence[VerificationKey], expected: Expected) -
 
 
 def caller_from_claims(claims: dict[str, Any]) -> ApiCaller:
-    # Tokens made for the interval scheduler carry no role; their bearers could do everything
-    # but administrate. A role that we do not know is no role at all.
+    # Tokens made for the interval scheduler have no role; with them everything but administration
+    # was allowed. An unknown role is refused.
     name = claims.get("sub", "unknown")
     try:
         role = Role(claims.get("role", Role.OPERATOR))

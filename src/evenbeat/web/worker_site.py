@@ -1,4 +1,4 @@
-"""The face of a process that has no other: probes and metrics, for those who watch over it."""
+"""The HTTP interface of a worker: probes and metrics, and no API."""
 
 from fastapi import FastAPI
 
@@ -11,7 +11,7 @@ from evenbeat.web.request_metrics import RequestMetrics
 def build_worker_site(app: Evenbeat) -> FastAPI:
     site = FastAPI(title="Evenbeat", openapi_url=None, redirect_slashes=False)
     site.state.evenbeat = app
-    site.state.gate = Authenticator(app)
+    site.state.authenticator = Authenticator(app)
     problems.install(site)
     site.add_middleware(RequestMetrics, metrics=app.metrics)
     site.include_router(probes.router)

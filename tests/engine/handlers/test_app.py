@@ -230,7 +230,7 @@ async def test_a_process_ends_in_time_whatever_its_handlers_leave_behind(
     )
     await worker.ready()
     job = await workshop.add(kind="immortal")
-    # In hand by the database's word it is a moment sooner than its handler begins.
+    # The database shows the run as started a moment before its handler begins.
     await worker.says("Executing job")
     assert await worker.stop() == 0
     [run] = await workshop.runs(job)
@@ -260,7 +260,7 @@ async def test_an_app_that_cannot_be_found_is_told_at_once(
 
 
 async def test_a_secret_variable_is_no_setting(start: Callable[..., Process]) -> None:
-    told = start("config", "-o", "json", EVENBEAT_SECRET_KEY="canary-that-nobody-may-see")
-    assert await told.ended() == 0
-    assert "canary" not in told.output
-    assert "app" in {each["setting"] for each in json.loads(told.output)}
+    shown = start("config", "-o", "json", EVENBEAT_SECRET_KEY="canary-that-nobody-may-see")
+    assert await shown.ended() == 0
+    assert "canary" not in shown.output
+    assert "app" in {each["setting"] for each in json.loads(shown.output)}

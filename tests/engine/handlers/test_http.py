@@ -1,4 +1,4 @@
-"""http jobs on a node: what becomes of the run, and that no secret is left anywhere."""
+"""http jobs on a node: the end of the run, and that no secret is stored or logged."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -70,9 +70,9 @@ async def test_secrets_reach_the_host_and_nothing_else(
     workshop: Workshop, web: Web, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     monkeypatch.setenv("EVENBEAT_SECRET_API_KEY", f"Bearer {CANARY}")
-    tells = f"you sent {CANARY} and Bearer {CANARY}".encode()
-    web.answers["/good"] = answer_of(200, tells, f"Server: {CANARY}".encode().decode("latin-1"))
-    web.answers["/bad"] = answer_of(500, tells)
+    quoted = f"you sent {CANARY} and Bearer {CANARY}".encode()
+    web.answers["/good"] = answer_of(200, quoted, f"Server: {CANARY}".encode().decode("latin-1"))
+    web.answers["/bad"] = answer_of(500, quoted)
     payload = {"method": "POST", "json": {"deep": [{"secret": "api-key"}]}}
     for path in ("/good", "/bad"):
         run = await ran(workshop, payload | {"url": web.url(path)})
@@ -158,14 +158,14 @@ async def test_a_function_that_tells_its_secrets_is_masked(
 ) -> None:
     monkeypatch.setenv("EVENBEAT_SECRET_KEY", CANARY)
 
-    def tells(payload: Any) -> Any:
+    def reveal(payload: Any) -> Any:
         assert payload["key"] == CANARY
         if misuse == "raises":
-            # So long that the error is cut in the midst of the secret.
+            # So long that the error is cut in the middle of the secret.
             raise ValueError("x" * 9_980 + payload["key"])
         return {payload["key"]: [payload["key"]]}
 
-    run = await ran(workshop, {"key": {"secret": "key"}}, FunctionHandler("work", tells))
+    run = await ran(workshop, {"key": {"secret": "key"}}, FunctionHandler("work", reveal))
     if misuse == "returns":
         assert run.result == {"(secret)": ["(secret)"]}
     await assert_nowhere(workshop, CANARY[:8], "".join(capfd.readouterr()))
@@ -176,8 +176,8 @@ async def test_secrets_asked_for_by_name_are_masked_as_well(
 ) -> None:
     monkeypatch.setenv("EVENBEAT_SECRET_KEY", CANARY)
 
-    async def tells(context: Any) -> str:
+    async def reveal(context: Any) -> str:
         return f"it is {context.secrets['key']}"
 
-    run = await ran(workshop, {}, FunctionHandler("work", tells))
+    run = await ran(workshop, {}, FunctionHandler("work", reveal))
     assert run.result == "it is (secret)"

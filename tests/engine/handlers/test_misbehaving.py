@@ -1,4 +1,4 @@
-"""Functions that hang, lie, scream and will not leave: every run ends with the truth."""
+"""Functions that hang, return nonsense, log too much or do not stop: every run ends correctly."""
 
 import asyncio
 import signal
@@ -44,7 +44,7 @@ class Torn(SyntaxError):
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """Lets go, at the end of the test, whatever would have hung for ever."""
+    """Releases, at the end of the test, handlers that would hang for ever."""
     event = threading.Event()
     yield event
     event.set()
@@ -358,7 +358,7 @@ async def test_a_node_that_is_cut_off_leaves_no_handler_running(
         await running
     async with asyncio.timeout(20):
         await tidied.wait()
-    # Its lease ran out, or is handed over by whoever comes next.
+    # Its lease ran out, or the next node takes it over.
     async with workshop.node(Does(Done())):
         await eventually(lambda: workshop.value(RESTING), "the job at rest")
 
@@ -425,7 +425,7 @@ async def yields_slowly(payload: Any) -> Any:
         (yields_slowly, "not yield"),
         (lambda one, two: None, "need nothing else"),
         (lambda *, key: None, "need nothing else"),
-        (dict, "does not tell its parameters"),
+        (dict, "is a built-in without a signature"),
         ("text", "must be a function, not str"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Programs on a node: stopped for every reason, killed with it, and heard while they run."""
+"""Programs on a node: stopped for every reason, killed with it, and logged while they run."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ ONCE = {"max_attempts": 1}
 
 
 def sleeper(file: Path) -> dict[str, Any]:
-    """Two processes that would stay for long, one of them beyond the reach of its group."""
+    """Starts two long-lived processes, one of them outside of its process group."""
     apart = f"setsid sh -c 'echo $$ >> {file}; sleep 600; true'"
     return {"command": f"{apart} & echo begun; echo $$ >> {file}; wait"}
 
@@ -57,7 +57,7 @@ async def test_what_a_program_says_is_there_while_it_runs(
 
 
 @pytest.mark.parametrize("why", ["timeout", "cancel", "stop"])
-async def test_nobody_is_left_of_a_program_that_was_stopped(
+async def test_no_process_is_left_of_a_program_that_was_stopped(
     workshop: Workshop, tmp_path: Path, why: str
 ) -> None:
     file = tmp_path / "pids"
@@ -79,7 +79,7 @@ async def test_nobody_is_left_of_a_program_that_was_stopped(
         "stop": ErrorClass.HANDED_BACK,
     }
     assert run.error_class is expected[why]
-    # Who runs out of time shows how far it came.
+    # A process that runs out of time shows how far it came.
     remains = {"exit_code": None, "signal": "SIGTERM", "output": "begun\n"}
     assert run.result == (remains if why == "timeout" else None)
 

@@ -69,7 +69,7 @@ async def test_a_frozen_node_is_fenced_when_it_wakes_and_goes_on_as_a_new_one(
         taken_over = await workshop.closed(job, 2)
         process.signal(signal.SIGUSR1)
         os.kill(process.pid, signal.SIGCONT)
-        await process.says("Run is not ours any more")
+        await process.says("Run lost its lease")
         await eventually(lambda: process.output.count("Node joined") == 2, "a second life")
     assert [run.result for run in await workshop.runs(job)] == [None, "taken over"]
     assert pid_of(taken_over) == os.getpid()

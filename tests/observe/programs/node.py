@@ -12,7 +12,7 @@ from evenbeat.observe import log, traces
 
 
 class Crawl:
-    """Crawls nothing, and says what it was told to say."""
+    """Crawls nothing, and returns the figures of its payload."""
 
     kind = "crawl"
 

@@ -1,4 +1,4 @@
-"""Has the portal's own loop drop what somebody began to go through; stuck, it would never end."""
+"""The portal's loop collects an unfinished iterator; if it waited for itself, this never ended."""
 
 from collections.abc import AsyncGenerator
 

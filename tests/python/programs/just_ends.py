@@ -1,4 +1,4 @@
-"""Adds a job through a portal and ends, without a word about closing."""
+"""Adds a job through a portal and ends without closing it."""
 
 import atexit
 import sys
@@ -7,6 +7,6 @@ from evenbeat import Evenbeat, Portal
 
 eb = Evenbeat()
 portal = Portal(eb, migrated="migrated" in sys.argv)
-# Called after whatever was registered later.
+# atexit calls the handlers in reverse order: this one comes last.
 atexit.register(lambda: print("closed" if not eb.is_open else "still open", flush=True))
 portal.enqueue("echo", {"by": "main"})

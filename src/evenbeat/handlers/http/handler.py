@@ -1,4 +1,4 @@
-"""http: calls an address, and is done when the answer has the expected status."""
+"""http: sends a request, and succeeds if the answer has an expected status."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from evenbeat.handlers.http import http_payload
 from evenbeat.handlers.http.http_payload import HttpPayload
 from evenbeat.handlers.http.outbound import HttpRequest, HttpResponse, OutboundClient, Unreachable
 
-# Of a body, so much is kept as the result; of one that was not wanted, enough to see why.
+# How much of a body is kept: as the result, and in the error of an unexpected status.
 LONGEST_BODY = 64_000
 LONGEST_HINT = 500
 LONGEST_HEADER = 1_000
@@ -25,13 +25,13 @@ KEPT_HEADERS = (
     *("retry-after", "date", "server"),
 )
 REDIRECTS = (301, 302, 303, 307, 308)
-# Meant for the host they were sent to, and no other.
+# Removed when a redirect leads to another host.
 FOR_ONE_HOST = ("authorization", "cookie", "proxy-authorization")
 
 
 class Http:
-    """Whatever goes wrong with the call is tried again by the job's policy, and a retry rule may
-    name it: `HTTP 503`, `Unreachable`. What can never work, such as a closed address, is not."""
+    """A failed request is retried by the job's policy, and retry rules may name the error:
+    `HTTP 503`, `Unreachable`. What can never work, such as a private address, is not retried."""
 
     kind = "http"
 
@@ -46,7 +46,7 @@ class Http:
         try:
             call = http_payload.read(context.secrets.fill(context.payload))
         except InvalidInput as error:
-            # Of a field that is a secret: it could not be looked at before.
+            # A field that is a secret cannot be checked before the run.
             return Failed(str(error), error_type="InvalidInput", is_final=True)
         if find_reference(context.payload["url"]) is not None:
             hide_parts(call.request.url, context.secrets)
@@ -68,7 +68,7 @@ class Http:
         return response_outcome(call, answer, shown, context, time.monotonic() - began)
 
     async def _follow(self, call: HttpPayload, *, has_secrets: bool) -> HttpResponse:
-        """Send, and go where the answers lead; every address on the way is looked at."""
+        """Send, and follow redirects; every address on the way is checked."""
         request, left = call.request, call.most_redirects
         while True:
             answer = await self._outbound.send(request)
@@ -83,9 +83,9 @@ class Http:
 
 
 def hide_parts(url: httpx2.URL, secrets: Secrets) -> None:
-    """Who answers may quote a part of a URL that is secret as a whole."""
+    """Mask parts of a URL that is a secret: the answer may quote some of it."""
     for part in (str(url), url.raw_path.decode("ascii"), url.path):
-        # Not "/", which would be masked wherever it stands.
+        # Not "/", which would be masked everywhere.
         if len(part) >= SHORTEST_WORD:
             secrets.hide(part)
 
@@ -97,7 +97,7 @@ def redirected(
         joined = str(request.url.join(location))
         url = http_payload.parse_url(joined, "location")
     except (InvalidInput, httpx2.InvalidURL, ValueError):
-        raise AddressRefused("it redirects to what is not a web address") from None
+        raise AddressRefused("it redirects to an address that is not http or https") from None
     is_elsewhere = origin(url) != origin(request.url)
     if is_elsewhere and has_secrets:
         raise AddressRefused(
@@ -120,7 +120,7 @@ def origin(url: httpx2.URL) -> tuple[str, str, int]:
 def response_outcome(
     call: HttpPayload, answer: HttpResponse, shown: str, context: RunContext, spent: float
 ) -> Outcome:
-    # Masked before it is cut, since half a secret would not be known any more.
+    # Masked before it is cut: half a secret would not be recognised.
     body = context.secrets.mask(text_of(answer))
     if not call.is_expected(answer.status):
         hint = f": {body[:LONGEST_HINT]}" if body.strip() else ""
@@ -141,10 +141,10 @@ def response_outcome(
 
 
 def text_of(answer: HttpResponse) -> str:
-    """Whatever it is, as text that can be stored."""
+    """The body as text that can be stored."""
     _, _, parameter = answer.headers.get("content-type", "").lower().partition("charset=")
     charset = parameter.split(";")[0].strip().strip('"')
-    # A secret that begins within the excerpt and ends beyond it must be seen whole.
+    # More than is kept, so that a secret at the end of the excerpt is seen whole.
     beginning = answer.body[: 8 * LONGEST_BODY]
     try:
         text = beginning.decode(charset or "utf-8", "replace")
@@ -154,7 +154,7 @@ def text_of(answer: HttpResponse) -> str:
 
 
 def shown_target(payload: Any) -> str:
-    """The call as errors name it: without the query, which is where keys are often kept."""
+    """The request as errors name it: without the query, which often holds keys."""
     method = str(payload.get("method", "GET")).upper()
     name = find_reference(payload["url"])
     if name is not None:

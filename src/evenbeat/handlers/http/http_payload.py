@@ -1,4 +1,4 @@
-"""What the payload of an http job may say, and how it is read."""
+"""The payload of an http job: its fields, their checks, and how they are read."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from evenbeat.core.errors import FieldError, InvalidInput
 from evenbeat.core.runs.secrets import check_references, find_reference
 from evenbeat.core.time.durations import DurationLimits, parse_duration
 from evenbeat.handlers.http.outbound import Headers, HttpRequest
+from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 
 FIELDS = (
     *("url", "method", "headers", "body", "json"),
@@ -25,7 +26,7 @@ MOST_REDIRECTS = 5
 LONGEST_URL = 8_000
 MOST_HEADERS = 100
 HIGHEST_PORT = 65_535
-# How a message is framed and where it goes is not for a payload to say.
+# These frame or route the message: a payload must not set them.
 RESERVED_HEADERS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
 )
@@ -37,7 +38,7 @@ NOT_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class HttpPayload:
-    """A payload that has been read: nothing in it is a reference any more."""
+    """A payload that has been read, with all references to secrets filled in."""
 
     request: HttpRequest
     expected: tuple[range, ...]
@@ -49,27 +50,22 @@ class HttpPayload:
 
 
 def check(payload: Any) -> None:
-    """Raise InvalidInput that names every field at fault. Secrets are not known yet."""
+    """Raise InvalidInput that names every wrong field. Secrets are not known yet."""
     given = fields_of(payload)
-    faults = [
-        FieldError(f"payload.{name}", f"is not known here; known: {', '.join(FIELDS)}")
-        for name in given
-        if name not in FIELDS
-    ]
+    faults = unknown_fields(given, FIELDS)
     if "body" in given and "json" in given:
         faults.append(FieldError("payload.json", "cannot be sent together with body"))
-    for name, look in CHECKS.items():
+    for name, check_field in CHECKS.items():
         try:
-            look(given)
+            check_field(given)
             check_references(given.get(name), f"payload.{name}")
         except InvalidInput as error:
             faults.extend(error.errors)
-    if faults:
-        raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
+    raise_errors(faults)
 
 
 def read(payload: Any) -> HttpPayload:
-    """The payload, its references filled in."""
+    """Read a payload whose references are filled in."""
     given = fields_of(payload)
     method, headers, body = read_method(given), read_headers(given), given.get("body", "")
     content = read_body(given)
@@ -85,12 +81,6 @@ def read(payload: Any) -> HttpPayload:
     )
 
 
-def fields_of(payload: Any) -> dict[str, Any]:
-    if not isinstance(payload, dict):
-        raise InvalidInput("payload", "must be an object")
-    return cast("dict[str, Any]", payload)
-
-
 def read_url(given: dict[str, Any]) -> httpx2.URL:
     url = given.get("url")
     if not isinstance(url, str) or not url:
@@ -99,7 +89,7 @@ def read_url(given: dict[str, Any]) -> httpx2.URL:
 
 
 def parse_url(text: str, field: str) -> httpx2.URL:
-    """One parser for what is checked and for what is called; messages never repeat the URL."""
+    """Parse a URL, for the check and for the call alike. Errors never repeat the URL."""
     if len(text) > LONGEST_URL:
         raise InvalidInput(field, f"must have at most {LONGEST_URL} characters")
     if NOT_IN_URL.search(text):
@@ -117,7 +107,7 @@ def parse_url(text: str, field: str) -> httpx2.URL:
         raise InvalidInput(
             field, "must not contain a user or a password; send an Authorization header"
         )
-    # A zone ("%eth0") picks one of the machine's own networks.
+    # A zone ("%eth0") would pick one of the machine's own networks.
     if "%" in url.host or (port is not None and not 1 <= port <= HIGHEST_PORT):
         raise InvalidInput(field, "names a host or a port that cannot be called")
     return url
@@ -200,13 +190,13 @@ def read_redirects(given: dict[str, Any]) -> int:
 FieldCheck = Callable[[dict[str, Any]], object]
 
 
-def unless_secret(name: str, look: FieldCheck) -> FieldCheck:
-    """A whole field that is a secret can only be read when it runs."""
+def unless_secret(name: str, check_field: FieldCheck) -> FieldCheck:
+    """Skip the check of a field that is a reference to a secret: only the run can read it."""
 
-    def look_at_text(given: dict[str, Any]) -> object:
-        return None if find_reference(given.get(name)) is not None else look(given)
+    def check_text(given: dict[str, Any]) -> object:
+        return None if find_reference(given.get(name)) is not None else check_field(given)
 
-    return look_at_text
+    return check_text
 
 
 CHECKS: dict[str, FieldCheck] = {

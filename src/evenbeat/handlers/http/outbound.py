@@ -1,4 +1,4 @@
-"""Outbound HTTP: to permitted addresses only, bounded in time and in size, by nobody's proxy."""
+"""Outbound HTTP: to permitted addresses only, bounded in time and size, never through a proxy."""
 
 import asyncio
 import ipaddress
@@ -16,11 +16,11 @@ from evenbeat.core.errors import AddressRefused
 from evenbeat.handlers.http.addresses import Address, Addresses
 
 LARGEST_BODY = 10_000_000
-# Others of a host's addresses have their turn while there is still time.
+# Seconds, so that a host's other addresses are tried within the payload's timeout.
 CONNECT_TIMEOUT = 10.0
-# What is decoded at once of a body that may unpack to a thousand times its size.
+# Bytes decoded at once: a body may unpack to a thousand times its size.
 PIECE = 65_536
-# 16 is for zlib's "with a gzip header".
+# Adding 16 makes zlib expect a gzip header.
 ENCODINGS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
@@ -29,7 +29,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request; `url` is whole and has been checked. Its text shows no secret."""
+    """One request to a checked, absolute URL. Its repr shows no secret."""
 
     method: str
     url: httpx2.URL = field(repr=False)
@@ -39,7 +39,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back. `body` ends at LARGEST_BODY, and then `is_cut`."""
+    """A response. A body longer than LARGEST_BODY is cut there, and `is_cut`."""
 
     status: int
     headers: dict[str, str]
@@ -48,7 +48,7 @@ class HttpResponse:
 
 
 class Unreachable(Exception):
-    """No answer: the name is unknown, nobody listens, or what came back is not HTTP."""
+    """No answer: an unknown host, no server at the port, or an answer that is not HTTP."""
 
 
 async def resolve(host: str, port: int) -> list[Address]:
@@ -61,8 +61,8 @@ async def resolve(host: str, port: int) -> list[Address]:
 
 
 class PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the very address that was looked at: asked a second time, a resolver may give
-    another. TLS and the Host header still go by the name."""
+    """Connects to the very address that was checked: a second lookup might give another one (DNS
+    rebinding). TLS and the Host header still use the name."""
 
     def __init__(self, addresses: Addresses, resolve: Resolve) -> None:
         self._addresses = addresses
@@ -103,7 +103,7 @@ class PinnedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class Decoder(Protocol):
-    """What zlib's decompressor can do, of which a piece at a time is asked."""
+    """The part of zlib's decompressor that is used here."""
 
     @property
     def unconsumed_tail(self) -> bytes: ...
@@ -119,9 +119,9 @@ class OutboundClient:
         self._ssl_context: Any = None
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Raises AddressRefused or Unreachable. How long it may take is the caller's to say."""
+        """Send it. Raises AddressRefused or Unreachable. The caller sets the time limit."""
         if self._ssl_context is None and request.url.scheme == "https":
-            # Reading the certificates takes a while: only once, and only where they are needed.
+            # Reading the certificates is slow: done once, at the first https request.
             self._ssl_context = await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
         async with httpcore2.AsyncConnectionPool(
             ssl_context=self._ssl_context,
@@ -178,7 +178,7 @@ async def read_response(response: httpcore2.Response) -> HttpResponse:
 
 
 def decoded(decoder: Decoder, chunk: bytes) -> Iterable[bytes]:
-    """Piece by piece, so that a bomb is never unpacked further than it is read."""
+    """Decode piece by piece, so that a decompression bomb is not unpacked beyond the limit."""
     while chunk:
         yield decoder.decompress(chunk, PIECE)
         chunk = decoder.unconsumed_tail

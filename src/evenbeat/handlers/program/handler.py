@@ -1,6 +1,6 @@
-"""program: runs a program of the machine, as cron would, and keeps what it says.
+"""program: runs a program of the machine, as cron would, and keeps its output.
 
-Off unless a node's setting says otherwise: it gives a shell to whoever may write jobs.
+Off by default: it gives a shell to everyone who may add jobs.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ LONGEST_HINT = 500
 
 @dataclass(frozen=True, slots=True)
 class ProgramExit:
-    """How a program ended: with a code or by a signal, perhaps because it was told to."""
+    """How a program ended: with a code or by a signal, and whether it was asked to stop."""
 
     code: int | None
     signal: int | None
@@ -38,8 +38,8 @@ class ProgramExit:
 class Program:
     """Known everywhere; served by nodes whose setting `programs` is on.
 
-    Told to stop, it asks the program to end, then kills it and all that it started. It ends when
-    they have.
+    When the run is stopped, the supervisor asks the program to end, then kills it and all its
+    descendants. The run ends when they have ended.
     """
 
     kind = "program"
@@ -52,14 +52,14 @@ class Program:
 
     async def run(self, context: RunContext) -> Outcome:
         try:
-            # Jobs that come by SQL were never checked.
+            # Jobs added by SQL have not been checked.
             self.check(context.payload)
         except InvalidInput as error:
             return Failed(str(error), error_type=type(error).__name__, is_final=True)
         payload = context.secrets.fill(context.payload)
-        # Held before there is a supervisor: whatever happens then, it is let go.
-        leash, theirs = await SupervisorClient.pair()
-        with contextlib.closing(leash):
+        # Opened before the supervisor starts: closing it ends the supervisor, whatever happens.
+        client, theirs = await SupervisorClient.pair()
+        with contextlib.closing(client):
             start = partial(
                 supervisor_client.start_supervisor, theirs, payload, context, self._grace
             )
@@ -69,57 +69,55 @@ class Program:
                 return Failed(str(error), error_type=type(error).__name__, is_final=True)
             except OSError as error:
                 return Failed(f"no program can be started: {error}", error_type="NotStarted")
-            ended = await supervise_program(leash, started, context)
+            ended = await supervise_program(client, started, context)
         if isinstance(ended, Failed):
             return ended
         return exit_outcome(ended, payload.get("ok_codes", [0]), context.secrets)
 
 
 async def supervise_program(
-    leash: SupervisorClient, started: StartedSupervisor, context: RunContext
+    client: SupervisorClient, started: StartedSupervisor, context: RunContext
 ) -> ProgramExit | Failed:
     """The end of the program, or why it is not known."""
     try:
         if context.is_cancelled:
-            # Told so while the supervisor was being started: it has nothing to do.
-            leash.ask_to_stop()
+            # The run was stopped while the supervisor started: no program is started.
+            client.ask_to_stop()
         else:
-            leash.order(started.order)
+            client.send_order(started.order)
         try:
-            return await read_until_exit(leash, context)
+            return await read_until_exit(client, context)
         except asyncio.CancelledError:
-            leash.ask_to_stop()
-            return await read_until_exit(leash, context)
+            client.ask_to_stop()
+            return await read_until_exit(client, context)
     finally:
-        leash.close()
-        await started.gone()
+        client.close()
+        await started.wait_for_exit()
 
 
-async def read_until_exit(leash: SupervisorClient, context: RunContext) -> ProgramExit | Failed:
-    while word := await leash.hear():
-        match word:
-            case {"said": lines, "by": stream}:
+async def read_until_exit(client: SupervisorClient, context: RunContext) -> ProgramExit | Failed:
+    while message := await client.receive():
+        match message:
+            case {"lines": lines, "stream": stream}:
                 for line in lines:
                     context.log(line, LEVELS[stream])
             case {"started": pid}:
-                leash.pid = pid
-            case {"cannot": why} if leash.pid is None:
-                return Failed(why, error_type="NotStarted")
-            case {"cannot": why}:
-                return kill_unsupervised(leash, why)
+                client.pid = pid
+            case {"error": error} if client.pid is None:
+                return Failed(error, error_type="NotStarted")
+            case {"error": error}:
+                return kill_unsupervised(client, error)
             case _:
-                return ProgramExit(**word)
-    return kill_unsupervised(
-        leash, "the process that minds the program was killed, and the program with it"
-    )
+                return ProgramExit(**message)
+    return kill_unsupervised(client, "the program's supervisor was killed, and the program with it")
 
 
-def kill_unsupervised(leash: SupervisorClient, why: str) -> Failed:
-    """The supervisor is gone, and nobody else would end the program."""
-    if leash.pid is not None:
+def kill_unsupervised(client: SupervisorClient, error: str) -> Failed:
+    """Kill the program's process group after its supervisor has gone."""
+    if client.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(leash.pid, signal.SIGKILL)
-    return Failed(why, error_type="MinderLost")
+            os.killpg(client.pid, signal.SIGKILL)
+    return Failed(error, error_type="SupervisorLost")
 
 
 def exit_outcome(ended: ProgramExit, ok_codes: list[int], secrets: Secrets) -> Outcome:
@@ -132,7 +130,7 @@ def exit_outcome(ended: ProgramExit, ok_codes: list[int], secrets: Secrets) -> O
         return Done(result=result)
     what = f"exit {ended.code}" if ended.signal is None else name_of(ended.signal)
     how = f"exited with {ended.code}" if ended.signal is None else f"ended by {what}"
-    # Masked before it is cut: half a secret would not be known any more.
+    # Masked before it is cut: half a secret would not be recognised.
     lines = secrets.mask(as_text(ended.errors)).split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     hint = f": {last[:LONGEST_HINT]}" if last else ""
@@ -140,7 +138,7 @@ def exit_outcome(ended: ProgramExit, ok_codes: list[int], secrets: Secrets) -> O
 
 
 def name_of(number: int) -> str:
-    """Those for real time have numbers only."""
+    """A signal's name; real-time signals have numbers only."""
     known = {each.value: each.name for each in signal.Signals}
     return known.get(number, f"signal {number}")
 

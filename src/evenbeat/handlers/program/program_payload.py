@@ -1,11 +1,11 @@
-"""What the payload of a program may say, and what it says."""
+"""The payload of a program: its fields and their checks."""
 
 from collections.abc import Iterable
 from typing import Any, cast
 
-from evenbeat.core.errors import FieldError, InvalidInput
+from evenbeat.core.errors import FieldError
 from evenbeat.core.runs.secrets import check_references, find_reference
-from evenbeat.handlers.http.http_payload import fields_of
+from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 
 TEXTS = ("shell", "user", "cwd")
 FIELDS = ("command", *TEXTS, "stdin", "env", "ok_codes")
@@ -15,16 +15,11 @@ CODES = range(256)
 def check(payload: Any) -> None:
     """Raise InvalidInput for a payload that could never run."""
     check_references(payload, "payload")
-    faults = list(faults_of(fields_of(payload)))
-    if faults:
-        raise InvalidInput(faults[0].field, faults[0].message, more=faults[1:])
+    raise_errors(faults_of(fields_of(payload)))
 
 
 def faults_of(given: dict[str, Any]) -> Iterable[FieldError]:
-    for name in given:
-        if name not in FIELDS:
-            known = ", ".join(FIELDS)
-            yield FieldError(f"payload.{name}", f"is not known here; known: {known}")
+    yield from unknown_fields(given, FIELDS)
     for name in TEXTS:
         value = given.get(name)
         if value is not None and (not isinstance(value, str) or not value):
@@ -44,7 +39,7 @@ def faults_of(given: dict[str, Any]) -> Iterable[FieldError]:
 
 
 def is_text(value: Any) -> bool:
-    """Or a secret, which is text once it is filled in."""
+    """Whether it is text, or a reference to a secret, which is text too."""
     return isinstance(value, str) or find_reference(value) is not None
 
 

@@ -1,10 +1,10 @@
-"""The supervisor: a small process beside each program, which starts it, hears it, and sees to its end.
+"""The supervisor: a small process beside each program that starts it, reads it and ends it.
 
-A node starts it as a script of its own and holds it by a socket, its standard input. What it is to
-run comes in there, and what the program says goes out. When the node lets go, or dies of whatever,
-the socket ends, and so does the program with all that it has started.
+A node starts it as a script; its standard input is a socket to the node. The order of what to run
+comes in there, and the program's output goes out. When the node closes the socket or dies, the
+supervisor ends the program with all its descendants.
 
-It loads nothing of ours, and little of Python's: it is started once a run.
+It imports nothing of ours, and little of Python's library: each run starts one.
 """
 
 import ctypes
@@ -18,20 +18,20 @@ from typing import Any, NoReturn
 
 NODE_SOCKET = 0
 PIECE = 65_536
-# As many bytes of what was said last are told at the end: an excerpt, and room for a secret beside.
+# Bytes of the last output that are sent at the end: an excerpt, and room for a whole secret.
 TAIL = 2 * PIECE
-# In bytes, of which a character has four at most. A line is cut here, and again where secrets are
-# known, to 10,000 characters: what is cut in half here is behind those.
+# In bytes; a character has four at most. The node cuts a line again, to 10,000 characters, after
+# masking: a secret that is cut in half here lies behind those.
 LONGEST_LINE = PIECE
-# What the program left in the background may hold its output open for ever.
+# Seconds: a background process of the program may hold its output open for ever.
 LINGER = 1.0
-# Some go on making others while they are killed; and some cannot be killed, and are waited for.
-KILL_EVERY, KILL_SELDOM = 0.05, 10.0
-# Of linux/prctl.h
+# Seconds between rounds of kills: descendants may start others, and some cannot be killed.
+FIRST_KILL_PAUSE, LONGEST_KILL_PAUSE = 0.05, 10.0
+# From linux/prctl.h.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 NOT_STARTED = 127
-# What a node may ignore, and Python does, a program must not find ignored.
+# Signals that the node or Python ignores: a program must start with their defaults.
 TO_DEFAULT = (
     *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP),
     *(signal.SIGINT, signal.SIGTERM, signal.SIGQUIT),
@@ -43,9 +43,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def read_order() -> dict[str, Any]:
-    """What to run, as `handlers/minding.py` writes it. A node that died meanwhile wants nothing."""
+    """What to run, as `supervisor_client.build_order` writes it. Exits if the node is gone."""
     size = int.from_bytes(read_exactly(4))
-    return marshal.loads(read_exactly(size))  # noqa: S302 - from the node, by a pair of sockets
+    return marshal.loads(read_exactly(size))  # noqa: S302 - from the node, by a socket pair
 
 
 def read_exactly(size: int) -> bytes:
@@ -58,24 +58,24 @@ def read_exactly(size: int) -> bytes:
     return data
 
 
-def send_to_node(**words: Any) -> None:
-    """Say this to the node, if it is still there."""
-    body = marshal.dumps(words)
+def send_to_node(**message: Any) -> None:
+    """Send a message to the node, if it is still there."""
+    body = marshal.dumps(message)
     data = len(body).to_bytes(4) + body
     try:
         while data:
             data = data[os.write(NODE_SOCKET, data) :]
     except (BrokenPipeError, ConnectionResetError):
-        # The loop hears of it as well, and ends the program.
+        # The main loop notices it too, and ends the program.
         return
 
 
 def start_program(order: dict[str, Any], out: int, err: int) -> int:
-    """The program's process, the first of its own session; or the end of this one, if it cannot
-    be started."""
+    """Start the program as the leader of a new session, and return its process id. Exits if the
+    program cannot be started."""
     stdin = os.memfd_create("stdin") if order["stdin"] else os.open(os.devnull, os.O_RDONLY)
     if order["stdin"]:
-        # A file has no reader to wait for, and can be longer than a pipe.
+        # A file in memory: writing to a pipe would block beyond 64 KiB.
         with os.fdopen(os.dup(stdin), "wb") as file:
             file.write(order["stdin"])
         os.lseek(stdin, 0, os.SEEK_SET)
@@ -86,16 +86,16 @@ def start_program(order: dict[str, Any], out: int, err: int) -> int:
     for fd in (stdin, out, err, failed):
         os.close(fd)
     with os.fdopen(ready, "rb") as answer:
-        why = answer.read()
-    if why:
+        error = answer.read()
+    if error:
         os.waitpid(pid, 0)
-        send_to_node(cannot=why.decode(errors="replace"))
+        send_to_node(error=error.decode(errors="replace"))
         sys.exit(0)
     return pid
 
 
 def exec_program(order: dict[str, Any], streams: tuple[int, int, int], failed: int) -> NoReturn:
-    """Turn into the program. `failed` is closed by that, or hears why it could not be."""
+    """Become the program. That closes `failed`; an error is written to it instead."""
     what = "cannot be started"
     try:
         os.setsid()
@@ -109,30 +109,31 @@ def exec_program(order: dict[str, Any], streams: tuple[int, int, int], failed: i
             os.setgroups(groups)
             os.setgid(gid)
             os.setuid(uid)
-        # After the change of user, which would clear it: whoever kills the supervisor kills this too.
+        # The kernel then kills the program with its supervisor. Set after the change of user,
+        # which clears it.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         what = f"cannot be started in {order['cwd']}"
         os.chdir(order["cwd"])
         what = f"cannot run {order['argv'][0]}"
         os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - that is the point
     except Exception as error:
-        # Whatever it is, who waits for the program is told the reason.
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        os.write(failed, f"{what}: {why}".encode(errors="replace"))
+        # Any error is sent to the node as the reason.
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(failed, f"{what}: {reason}".encode(errors="replace"))
     finally:
-        # Whatever happens, this copy of the supervisor minds nothing.
+        # This forked copy of the supervisor must never go on.
         os._exit(NOT_STARTED)
 
 
 class LineSplitter:
-    """What comes out of one stream, as lines."""
+    """Splits the output of one stream into lines."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._line = b""
 
-    def hear(self, data: bytes) -> list[str]:
-        """The lines that this ends; without data, the last one, if it has no end."""
+    def split_lines(self, data: bytes) -> list[str]:
+        """The lines that `data` completes; without data, the unfinished last one."""
         *ended, rest = (self._line + data).split(b"\n")
         self._line = rest[:LONGEST_LINE] if data else b""
         if not data and rest:
@@ -150,44 +151,44 @@ class Supervisor:
     def __init__(self, order: dict[str, Any]) -> None:
         self._grace: float = order["grace"]
         self._lines_left: int = order["most_lines"]
-        # Whoever ends among those below us is told here.
-        self._bell, ring = os.pipe()
-        for fd in (self._bell, ring):
+        # Becomes readable when a child process ends.
+        self._child_signals, signals_in = os.pipe()
+        for fd in (self._child_signals, signals_in):
             os.set_blocking(fd, False)
         signal.signal(signal.SIGCHLD, on_child_signal)
-        signal.set_wakeup_fd(ring)
-        self._speech: dict[int, LineSplitter] = {}
+        signal.set_wakeup_fd(signals_in)
+        self._streams: dict[int, LineSplitter] = {}
         self._tails = {"out": b"", "err": b"", "both": b""}
         writes: list[int] = []
         for name in ("out", "err"):
             read, write = os.pipe()
-            self._speech[read] = LineSplitter(name)
+            self._streams[read] = LineSplitter(name)
             writes.append(write)
         self._pid = start_program(order, *writes)
         self._status: int | None = None
         self._has_children = True
-        self._is_let_go = False
+        self._is_stop_wanted = False
         self._is_stopped = False
 
     def run_to_end(self) -> None:
-        """See it through."""
+        """Follow the program until it and its output have ended, or the node wants it to stop."""
         send_to_node(started=self._pid)
-        while self._status is None and not self._is_let_go:
+        while self._status is None and not self._is_stop_wanted:
             self._wait(None)
         until = time.monotonic() + LINGER
-        while self._speech and not self._is_let_go and time.monotonic() < until:
+        while self._streams and not self._is_stop_wanted and time.monotonic() < until:
             self._wait(until - time.monotonic())
-        if self._is_let_go:
+        if self._is_stop_wanted:
             self._end_all()
-        for speech in self._speech.values():
-            self._say(speech, b"")
-        self._tell_end()
+        for stream in self._streams.values():
+            self._send_lines(stream, b"")
+        self._send_exit()
 
     def _end_all(self) -> None:
-        """Ask the program to end, and then make all of it end: nobody is left over."""
-        # It may have ended by itself, and only those in the background are left.
+        """Ask the program to end, then kill it with all its descendants."""
+        # The program may have ended by itself and left background processes.
         self._is_stopped = self._status is None
-        # Its group at one stroke; whoever has left that is asked one by one.
+        # Its process group at once; descendants outside of the group one by one.
         send(signal.SIGTERM, -self._pid)
         for pid in descendants(os.getpid()):
             if group_of(pid) != self._pid:
@@ -195,48 +196,49 @@ class Supervisor:
         until = time.monotonic() + self._grace
         while self._has_children and time.monotonic() < until:
             self._wait(until - time.monotonic())
-        pause = KILL_EVERY
+        pause = FIRST_KILL_PAUSE
         while self._has_children:
             for pid in descendants(os.getpid()):
                 send(signal.SIGKILL, pid)
             self._wait(pause)
-            pause = min(2 * pause, KILL_SELDOM)
+            pause = min(2 * pause, LONGEST_KILL_PAUSE)
 
     def _wait(self, longest: float | None) -> None:
-        """Wait for whatever comes first, and see to it."""
+        """Wait for the first event up to `longest` seconds, and handle it."""
         poll = select.poll()
-        watched = [self._bell, *self._speech, *([] if self._is_let_go else [NODE_SOCKET])]
+        node = [] if self._is_stop_wanted else [NODE_SOCKET]
+        watched = [self._child_signals, *self._streams, *node]
         for fd in watched:
             poll.register(fd, select.POLLIN)
         for fd, _ in poll.poll(None if longest is None else max(longest, 0) * 1000):
-            if fd == self._bell:
-                os.read(self._bell, PIECE)
-                self._take_leave()
+            if fd == self._child_signals:
+                os.read(self._child_signals, PIECE)
+                self._reap_children()
             elif fd == NODE_SOCKET:
-                self._is_let_go = has_node_let_go()
+                self._is_stop_wanted = is_socket_closed()
             else:
-                self._hear(fd)
+                self._read_output(fd)
 
-    def _hear(self, fd: int) -> None:
-        speech, data = self._speech[fd], os.read(fd, PIECE)
-        for name in (speech.name, "both"):
+    def _read_output(self, fd: int) -> None:
+        stream, data = self._streams[fd], os.read(fd, PIECE)
+        for name in (stream.name, "both"):
             self._tails[name] = (self._tails[name] + data)[-TAIL:]
-        self._say(speech, data)
+        self._send_lines(stream, data)
         if not data:
             os.close(fd)
-            del self._speech[fd]
+            del self._streams[fd]
 
-    def _say(self, speech: LineSplitter, data: bytes) -> None:
-        # Who says more than is kept may say it fast: it is not even looked at.
+    def _send_lines(self, stream: LineSplitter, data: bytes) -> None:
+        # Output beyond what is kept is not split: it may come fast.
         if self._lines_left == 0:
             return
-        lines = speech.hear(data)[: self._lines_left]
+        lines = stream.split_lines(data)[: self._lines_left]
         self._lines_left -= len(lines)
         if lines:
-            send_to_node(said=lines, by=speech.name)
+            send_to_node(lines=lines, stream=stream.name)
 
-    def _take_leave(self) -> None:
-        """Of those that have ended; orphans of the program come to us as well."""
+    def _reap_children(self) -> None:
+        """Collect ended child processes; as a subreaper, we inherit the program's orphans."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -247,7 +249,7 @@ class Supervisor:
         except ChildProcessError:
             self._has_children = False
 
-    def _tell_end(self) -> None:
+    def _send_exit(self) -> None:
         status = self._status or 0
         send_to_node(
             code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -259,11 +261,11 @@ class Supervisor:
 
 
 def on_child_signal(number: int, frame: object) -> None:
-    """A handler, since a signal that has none rings nothing."""
+    """Does nothing: Python writes to the wakeup pipe only for signals that have a handler."""
 
 
-def has_node_let_go() -> bool:
-    """Whether the node has let go: it says nothing after the order."""
+def is_socket_closed() -> bool:
+    """Whether the node has closed its end. It sends nothing after the order."""
     try:
         return not os.read(NODE_SOCKET, 1)
     except ConnectionResetError:
@@ -275,12 +277,12 @@ def send(number: int, pid: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        # It has ended, or has become somebody else's, as sudo's do.
+        # It has ended, or belongs to another user, as children of sudo do.
         return
 
 
 def descendants(root: int) -> list[int]:
-    """Whoever comes from this process, in whatever group or session."""
+    """All descendants of this process, in any process group or session."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - paths take as long to load as all the rest
         if name.isdecimal():
@@ -304,20 +306,20 @@ def group_of(pid: int) -> int | None:
 def parent_of(name: str) -> int:
     try:
         with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-            # The name in brackets may hold anything, brackets too.
+            # The name in brackets may itself contain brackets.
             return int(file.read().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):
         return 0
 
 
 def send_crash(kind: type[BaseException], error: BaseException, *_: object) -> None:
-    """Our own mistake: the node is the only one who can be told."""
-    send_to_node(cannot=f"cannot be minded: {kind.__name__}: {error}")
+    """Report an error of the supervisor itself to the node."""
+    send_to_node(error=f"the supervisor failed: {kind.__name__}: {error}")
 
 
 def main() -> None:
     sys.excepthook = send_crash
-    # A manager that stops a service may signal every process of it: this one ends when it is done.
+    # systemd may signal every process of a service: the supervisor still ends the program.
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)

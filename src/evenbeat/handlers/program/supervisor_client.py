@@ -1,4 +1,4 @@
-"""The node's end of a program: what its supervisor is told, and what comes back."""
+"""The node's side of a program: starts its supervisor, sends the order, reads the messages."""
 
 import asyncio
 import marshal
@@ -19,20 +19,20 @@ from evenbeat.core.runs.run_log import MOST_LINES
 
 SUPERVISOR_SCRIPT = Path(__file__).with_name("supervisor.py")
 SHELL = "/bin/sh"
-# Cron's, for whose jobs this is: what worked there must find the same programs here.
+# Cron's own PATH: a command that worked in a crontab must find the same programs here.
 SEARCHED = "/usr/bin:/bin"
 LANGUAGE = "C.UTF-8"
-# Of the time that a run has to stop, the program's part; the rest is for killing it and telling.
+# The program's share of the time that a run has to stop; the rest is for killing it.
 SHARE = 0.8
-# After its last word, a supervisor needs some milliseconds.
-LOOK_FIRST, LOOK_SELDOM = 0.002, 1.0
-# Python itself may need it to start; nothing else of the node's environment goes further.
+# Seconds between checks whether a supervisor has exited: usually it takes some milliseconds.
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 1.0
+# Python itself may need it to start; nothing else of the node's environment is passed on.
 KEPT = ("LD_LIBRARY_PATH",)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramUser:
-    """Whom a program runs as; `ids` only where that is somebody else than the node."""
+    """The user that a program runs as; `ids` only if it is not the node's own user."""
 
     name: str
     home: str
@@ -41,46 +41,45 @@ class ProgramUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSupervisor:
-    """A supervisor, and what it is to be told."""
+    """A supervisor process, and the order that it is to be sent."""
 
-    supervisor: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes]"
     order: bytes
 
-    async def gone(self) -> None:
-        """Take leave of a supervisor that has nothing left to say: else it stays in the table of
-        processes, as a zombie. Told to stop meanwhile, it is waited for all the same, once."""
+    async def wait_for_exit(self) -> None:
+        """Wait until the supervisor has exited, or it would stay as a zombie process. A first
+        cancellation does not end the wait, a second one does."""
         try:
-            await self._ended()
+            await self._poll_until_exit()
         except asyncio.CancelledError:
-            await self._ended()
+            await self._poll_until_exit()
 
-    async def _ended(self) -> None:
-        # It ends at once, but for a program that cannot be killed: a thread that waits for it
-        # might be one too many by then.
-        pause = LOOK_FIRST
-        while self.supervisor.poll() is None:
+    async def _poll_until_exit(self) -> None:
+        # Polled: a program that cannot be killed would block a thread for as long as it lives.
+        pause = FIRST_PAUSE
+        while self.process.poll() is None:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LOOK_SELDOM)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def start_supervisor(
     theirs: socket.socket, payload: dict[str, Any], context: RunContext, grace: timedelta
 ) -> StartedSupervisor:
-    """Start a supervisor, and give it its end of the leash; blocks. Raises InvalidInput for a user that
-    is not there, and NotPermitted for one that this node cannot become."""
+    """Start a supervisor with `theirs` as its standard input; blocks. Raises InvalidInput for an
+    unknown user, and NotPermitted for a user that this node cannot become."""
     with theirs:
         order = framed(build_order(payload, context, grace))
-        supervisor = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
+        process = subprocess.Popen(  # noqa: S603 - our own script; what it runs is in the order
             [sys.executable, "-I", "-S", str(SUPERVISOR_SCRIPT)],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={name: os.environ[name] for name in KEPT if name in os.environ},
-            # Ctrl-C on the node's terminal is for the node.
+            # Ctrl-C on the node's terminal must reach the node only.
             start_new_session=True,
         )
-    return StartedSupervisor(supervisor, order)
+    return StartedSupervisor(process, order)
 
 
 def framed(value: Any) -> bytes:
@@ -89,15 +88,15 @@ def framed(value: Any) -> bytes:
 
 
 def build_order(payload: dict[str, Any], context: RunContext, grace: timedelta) -> dict[str, Any]:
-    account = find_program_user(payload.get("user"))
+    user = find_program_user(payload.get("user"))
     shell, command = payload.get("shell") or SHELL, payload["command"]
     env = {
         "PATH": SEARCHED,
-        "HOME": account.home,
+        "HOME": user.home,
         "LANG": os.environ.get("LANG") or LANGUAGE,
         "SHELL": shell,
-        "LOGNAME": account.name,
-        "USER": account.name,
+        "LOGNAME": user.name,
+        "USER": user.name,
         "EVENBEAT_JOB_ID": str(context.job_uid),
         "EVENBEAT_RUN_ID": str(run_uid(context.run_id)),
         "EVENBEAT_BEAT": context.beat_at.isoformat() if context.beat_at else "",
@@ -109,15 +108,15 @@ def build_order(payload: dict[str, Any], context: RunContext, grace: timedelta) 
         "env": env,
         "cwd": payload.get("cwd") or home_of(env["HOME"]),
         "stdin": payload.get("stdin", "").encode(),
-        "user": account.ids,
+        "user": user.ids,
         "grace": SHARE * grace.total_seconds(),
-        # One more than is kept: then it is told that there was more.
+        # One more than is kept, so that the log can say that lines are missing.
         "most_lines": MOST_LINES + 1,
     }
 
 
 def home_of(home: str) -> str:
-    """Where a program begins, as cron has it: services often have a home that is not there."""
+    """The directory a program starts in, as cron has it: users of services often have no home."""
     return home if Path(home).is_dir() else "/"
 
 
@@ -127,7 +126,7 @@ def find_program_user(user: str | None) -> ProgramUser:
         found = pwd.getpwuid(mine) if user is None else pwd.getpwnam(user)
     except KeyError:
         if user is None:
-            # Containers run as numbers that have no name.
+            # In a container, the user id often has no name.
             return ProgramUser(str(mine), "/")
         raise InvalidInput("payload.user", f"there is no user {user} on this node") from None
     if found.pw_uid == mine:
@@ -142,19 +141,19 @@ def find_program_user(user: str | None) -> ProgramUser:
 
 
 class SupervisorClient:
-    """Our end: hears the supervisor, one word at a time, and lets go."""
+    """The node's end of the socket: sends the order, and receives messages one at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # Of the word that is on its way: whoever waits for it may be told to stop meanwhile.
+        # The size of a message whose body has not come yet: `receive` may be cancelled meanwhile.
         self._size: int | None = None
-        # The program's, once it has begun.
+        # The program's process id, once it has started.
         self.pid: int | None = None
 
     @classmethod
     async def pair(cls) -> tuple[Self, socket.socket]:
-        """A leash, and the supervisor's end of it."""
+        """A client, and the supervisor's end of its socket."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -164,11 +163,11 @@ class SupervisorClient:
             theirs.close()
             raise
 
-    def order(self, order: bytes) -> None:
+    def send_order(self, order: bytes) -> None:
         self._writer.write(order)
 
-    async def hear(self) -> dict[str, Any] | None:
-        """The next word; None when the supervisor is gone."""
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None when the supervisor has gone."""
         try:
             if self._size is None:
                 self._size = int.from_bytes(await self._reader.readexactly(4))
@@ -176,10 +175,10 @@ class SupervisorClient:
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
         self._size = None
-        return marshal.loads(body)  # noqa: S302 - from our supervisor, by a pair of sockets
+        return marshal.loads(body)  # noqa: S302 - from our supervisor, by a socket pair
 
     def ask_to_stop(self) -> None:
-        """The program is to end; what becomes of it is still heard."""
+        """Have the program ended; messages still come until it has."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
 
