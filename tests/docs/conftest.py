@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked_processes import nursery
+from tests.support.forked_processes import process_forker
 from tests.support.shell import LONGEST
 
-# `./dev evenbeat …`, whose process comes out of the nursery, with the streams that the shell gave.
+# `./dev evenbeat …`, whose process is a forked one, with the streams that the shell gave.
 DEV = """#!{python} -SE
 import socket, sys
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
@@ -37,7 +37,7 @@ def checkout(environ: dict[str, str], tmp_path: Path) -> Iterator[Path]:
                 return
             with asked:
                 words, streams, _, _ = socket.recv_fds(asked, 1 << 16, 3)
-                child = nursery().spawn(
+                child = process_forker().spawn(
                     words.decode().split("\0"), environ=environ, cwd=tmp_path, streams=streams
                 )
                 for each in streams:

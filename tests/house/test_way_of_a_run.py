@@ -18,7 +18,7 @@ from evenbeat.engine.runs.claimer import Claimer
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs.completions import WrittenRuns, complete_runs
 from evenbeat.store.runs.leases import claim_due
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 from tests.support.databases import Clock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +99,7 @@ EVERY_RUN, EVERY_STATEMENT, NEXT_BEAT = (
 
 
 @pytest.fixture
-async def workshop(database: Database, settings: Settings) -> AsyncIterator[Workshop]:
+async def node_runner(database: Database, settings: Settings) -> AsyncIterator[NodeRunner]:
     """With a node that serves an `async def` under `@eb.handler`."""
     eb = Evenbeat(settings)
 
@@ -107,28 +107,28 @@ async def workshop(database: Database, settings: Settings) -> AsyncIterator[Work
     async def work(payload: dict[str, Any]) -> None:
         assert payload == {"page": 7}
 
-    workshop = Workshop(database, settings)
-    async with workshop.node(eb.registry.handlers["work"]):
-        yield workshop
+    node_runner = NodeRunner(database, settings)
+    async with node_runner.node(eb.registry.handlers["work"]):
+        yield node_runner
 
 
 async def test_a_one_off_job_runs_through_the_files_that_architecture_md_lists(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
     with traced() as trace:
-        run = await workshop.closed(await workshop.add(payload={"page": 7}))
+        run = await node_runner.closed(await node_runner.add(payload={"page": 7}))
     assert run.state is RunState.COMPLETED
     assert counted(trace.files) == EVERY_RUN | EVERY_STATEMENT
     assert len(EVERY_RUN) <= MOST_FILES
 
 
 async def test_a_recurring_job_runs_through_the_same_files_and_those_of_its_schedule(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    job = await workshop.add("every 1h", payload={"page": 7})
+    job = await node_runner.add("every 1h", payload={"page": 7})
     with traced() as trace:
         await clock.advance(hours=1)
-        run = await workshop.closed(job)
+        run = await node_runner.closed(job)
     assert run.state is RunState.COMPLETED
     # Only ends of an unusual sort, such as the end of a one-off job, fill arrays of nulls.
     assert counted(trace.files) == EVERY_RUN | EVERY_STATEMENT - {ARRAYS} | NEXT_BEAT

@@ -13,8 +13,8 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import OFF, Placer
 from evenbeat.store.database import clock
-from tests.control.controlled_jobs import Desk
-from tests.store.given import open_shop
+from tests.control.controlled_jobs import ControlledJobs
+from tests.store.given import open_job_store
 
 HOUR = timedelta(hours=1)
 PARTS = ("second", "minute", "slot", "busy", "jobs", "pinned", "pinned_minute", "far")
@@ -26,7 +26,7 @@ def timed(schedule: str = "every 1h", **more: Any) -> Definition:
 
 
 @dataclass(frozen=True)
-class PlacedJobs(Desk):
+class PlacedJobs(ControlledJobs):
     """A database whose jobs are placed by `placement`."""
 
     balancing: str = "on"
@@ -44,7 +44,7 @@ class PlacedJobs(Desk):
 
     async def change(self, job: Job, **more: Any) -> Job:
         """Edit the timetable of a job, and nothing else."""
-        written = (await self.look(job)).definition
+        written = (await self.find(job)).definition
         return await self.jobs.edit(job.uid, replace(written, timetable=timed(**more).timetable))
 
     async def now(self) -> datetime:
@@ -75,8 +75,8 @@ def assert_same(one: LoadRing, other: LoadRing) -> None:
 
 
 async def open_placed_jobs(database: Any, balancing: str = "on") -> PlacedJobs:
-    shop = await open_shop(database)
-    return PlacedJobs(shop.database, shop.lanes, shop.node_id, balancing=balancing)
+    job_store = await open_job_store(database)
+    return PlacedJobs(job_store.database, job_store.lanes, job_store.node_id, balancing=balancing)
 
 
 def phase_of(job: Job) -> timedelta | None:

@@ -19,7 +19,7 @@ from evenbeat.engine.runs.slots import LARGEST_CLAIM, MOST_UNWRITTEN, Slots
 from evenbeat.observe.metrics import Metrics
 from evenbeat.store.database.pool import Database
 from tests.core.given import claimed
-from tests.engine.node_runner import Does, DoesWithoutAwait, Workshop
+from tests.engine.node_runner import Does, DoesWithoutAwait, NodeRunner
 from tests.support.waiting import PATIENCE
 
 
@@ -113,8 +113,8 @@ async def test_a_run_that_ends_at_once_frees_its_slot_and_leaves_no_timer(
     assert (slots.busy, recorder.unwritten) == (0, 1)
 
 
-async def test_a_handler_that_waits_is_stopped_at_its_timeout(workshop: Workshop) -> None:
-    async with workshop.node(Does(lambda _: asyncio.Event().wait())):
+async def test_a_handler_that_waits_is_stopped_at_its_timeout(node_runner: NodeRunner) -> None:
+    async with node_runner.node(Does(lambda _: asyncio.Event().wait())):
         policy = {"timeout": timedelta(milliseconds=50), "max_attempts": 1}
-        run = await workshop.closed(await workshop.add(policy=policy))
+        run = await node_runner.closed(await node_runner.add(policy=policy))
     assert (run.state, run.error) == (RunState.FAILED, "ran longer than 0:00:00.050000")

@@ -32,7 +32,7 @@ from evenbeat.store.jobs import jobs
 from evenbeat.store.runs import completions
 from evenbeat.store.runs.completions import SettledRun
 from tests.conftest import START
-from tests.store.given import open_shop
+from tests.store.given import open_job_store
 
 BEFORE, AFTER = START - timedelta(minutes=90), START + timedelta(minutes=30)
 CODE_OF_CAUSE = {word: code for code, word in CAUSES.items()}
@@ -210,13 +210,13 @@ INSERT = """
 @asynccontextmanager
 async def stored(database: Database, rows: list[Row]) -> AsyncIterator[Session]:
     """A session that sees these rows, numbered from 1; they are gone afterwards."""
-    shop = await open_shop(database)
+    job_store = await open_job_store(database)
     columns = [as_columns(row, number) for number, row in enumerate(rows, 1)]
     async with database.connection() as connection:
         transaction = connection.transaction()
         await transaction.start()
         try:
-            others = (shop.lanes["echo"], BEFORE, shop.node_id, START)
+            others = (job_store.lanes["echo"], BEFORE, job_store.node_id, START)
             await connection.execute(INSERT, columns, *others)
             yield Session(connection, database.clock)
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenbeat.core import limits
-from tests.store.given import Shop
+from tests.store.given import JobStore
 
 CHECKS = """
     select relation.relname || '.' || attribute.attname as field,
@@ -37,30 +37,30 @@ OURS = {"idempotency.status", "score.score", "score.minute_score"}
 FAULT = "select evenbeat.fault_of_job($1, $2, now(), $3, $4, $5)"
 
 
-async def test_every_bound_of_a_check_constraint_is_in_the_list(shop: Shop) -> None:
+async def test_every_bound_of_a_check_constraint_is_in_the_list(job_store: JobStore) -> None:
     found = {
         row["field"]: float(bound[1])
-        for row in await shop.fetch(CHECKS)
+        for row in await job_store.fetch(CHECKS)
         if (bound := re.search(r"<= '?\(?(\d+)", row["text"])) and row["field"] not in OURS
     }
     assert found == IN_SCHEMA
 
 
-async def test_a_job_limit_fits_its_column(shop: Shop) -> None:
+async def test_a_job_limit_fits_its_column(job_store: JobStore) -> None:
     query = """
         select atttypid::regtype::text
         from pg_attribute
         where attrelid = 'evenbeat.pulse'::regclass
           and attname = 'group_limit'
     """
-    assert await shop.value(query) == "smallint"
+    assert await job_store.value(query) == "smallint"
     assert limits.LARGEST_JOB_LIMIT == 2**15 - 1
 
 
-async def fault_of(shop: Shop, **given: Any) -> str | None:
+async def fault_of(job_store: JobStore, **given: Any) -> str | None:
     """What `evenbeat.enqueue` would refuse of a job."""
     options = {name: given[name] for name in given.keys() - {"payload", "name", "dedupe_key"}}
-    return await shop.value(
+    return await job_store.value(
         FAULT,
         "echo",
         given.get("payload", {}),
@@ -90,14 +90,16 @@ IN_FUNCTION: dict[str, tuple[int, Callable[[int], Any]]] = {
 
 
 @pytest.mark.parametrize("what", IN_FUNCTION)
-async def test_sql_takes_the_most_that_python_takes_and_no_more(shop: Shop, what: str) -> None:
+async def test_sql_takes_the_most_that_python_takes_and_no_more(
+    job_store: JobStore, what: str
+) -> None:
     most, say = IN_FUNCTION[what]
     field = what.partition(",")[0]
-    assert await fault_of(shop, **{field: say(most)}) is None
-    assert field in str(await fault_of(shop, **{field: say(most + 1)}))
+    assert await fault_of(job_store, **{field: say(most)}) is None
+    assert field in str(await fault_of(job_store, **{field: say(most + 1)}))
 
 
-async def test_sql_takes_the_shortest_timeout_and_no_shorter(shop: Shop) -> None:
+async def test_sql_takes_the_shortest_timeout_and_no_shorter(job_store: JobStore) -> None:
     shortest = limits.SHORTEST_TIMEOUT.total_seconds()
-    assert await fault_of(shop, timeout=shortest) is None
-    assert "timeout" in str(await fault_of(shop, timeout=shortest * 0.9))
+    assert await fault_of(job_store, timeout=shortest) is None
+    assert "timeout" in str(await fault_of(job_store, timeout=shortest * 0.9))
