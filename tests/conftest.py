@@ -21,11 +21,11 @@ from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import sql_functions
 from tests.postgres.support import free_port
 from tests.support import databases, reused_connections
-from tests.support.database_reset import Caretaker
+from tests.support.database_reset import DatabaseReset
 from tests.support.databases import Clock
 from tests.support.poolers import Pooler, over_tcp
 from tests.support.processes import Api, Process
-from tests.support.reused_connections import Connections
+from tests.support.reused_connections import ReusedConnections
 
 # No deadline: speed is measured in bench/, since tests share their machine. The same examples every
 # time, so that no change fails by an unrelated find. To search for new examples, run
@@ -97,7 +97,7 @@ def database_url(postgres: EmbeddedServer) -> str:
 
 
 @pytest.fixture(scope="session")
-def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def connection_url(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL that tests connect to: the database's own, or that of a pooler in front of it."""
     if not BEHIND_A_POOLER:
         yield database_url
@@ -109,28 +109,30 @@ def way(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def caretaker(database_url: str) -> Iterator[Caretaker]:
-    caretaker = Caretaker(database_url)
-    yield caretaker
-    caretaker.leave()
+def database_reset(database_url: str) -> Iterator[DatabaseReset]:
+    database_reset = DatabaseReset(database_url)
+    yield database_reset
+    database_reset.leave()
 
 
 @pytest.fixture
-def emptied(caretaker: Caretaker) -> None:
-    caretaker.prepare(START)
+def empty_database(database_reset: DatabaseReset) -> None:
+    database_reset.prepare(START)
 
 
 @pytest.fixture(scope="session")
-def connections(way: str) -> Iterator[Connections]:
-    connections = Connections()
+def connections(connection_url: str) -> Iterator[ReusedConnections]:
+    connections = ReusedConnections()
     yield connections
     connections.end()
 
 
 @pytest.fixture
-async def database(way: str, emptied: None, connections: Connections) -> AsyncIterator[Database]:
+async def database(
+    connection_url: str, empty_database: None, connections: ReusedConnections
+) -> AsyncIterator[Database]:
     """An empty database whose clock stands at START."""
-    database = connections.database(way)
+    database = connections.database(connection_url)
     await database.open()
     yield database
     await database.close()
@@ -138,12 +140,12 @@ async def database(way: str, emptied: None, connections: Connections) -> AsyncIt
 
 @pytest.fixture
 def verified(
-    request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
+    request: pytest.FixtureRequest, database: Database, database_reset: DatabaseReset
 ) -> Iterator[None]:
     """Checks for breaches at the end of a test, unless the test is marked as making them."""
     yield
     if request.node.get_closest_marker("breaks_rules") is None:
-        assert caretaker.breaches(database) == []
+        assert database_reset.breaches(database) == []
 
 
 @pytest.fixture

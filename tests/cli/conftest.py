@@ -21,9 +21,9 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import Database
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 from tests.support import databases
-from tests.support.forked_processes import nursery
+from tests.support.forked_processes import process_forker
 from tests.support.serving import server_environ, serving
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,7 +68,9 @@ def evenbeat(tmp_path: Path) -> Command:
             typing.write(typed)
             typing.seek(0)
             streams = [each.fileno() for each in (typing, out, err)]
-            child = nursery().spawn(arguments, environ=settings, cwd=tmp_path, streams=streams)
+            child = process_forker().spawn(
+                arguments, environ=settings, cwd=tmp_path, streams=streams
+            )
             code = child.wait(LONGEST)
             assert code is not None, f"evenbeat {arguments} did not end"
             for each in (out, err):
@@ -111,21 +113,21 @@ def refuses() -> Callable[[subprocess.CompletedProcess[str]], str]:
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
+async def controlled(database: Database) -> ControlledJobs:
     """`bad` is dead, `good` has the one place of its group, and `late` waits for it."""
-    desk = await open_desk(database)
-    bad = await desk.add(due("now", name="bad", payload={"n": 1}, policy={"max_attempts": 1}))
-    await desk.fail(bad)
+    controlled = await open_controlled_jobs(database)
+    bad = await controlled.add(due("now", name="bad", payload={"n": 1}, policy={"max_attempts": 1}))
+    await controlled.fail(bad)
     for name in ("good", "late"):
-        await desk.add(due("now", name=name, group=Group("site", max_running=1)))
-        await desk.take_all()
-    return desk
+        await controlled.add(due("now", name=name, group=Group("site", max_running=1)))
+        await controlled.take_all()
+    return controlled
 
 
 @pytest.fixture
-async def letter(desk: Desk) -> str:
+async def letter(controlled: ControlledJobs) -> str:
     """The id of the dead letter, as people see it."""
-    return str(run_uid(await desk.value("select id from evenbeat.dead_letter")))
+    return str(run_uid(await controlled.value("select id from evenbeat.dead_letter")))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.conftest import START
 from tests.support import databases
 from tests.support.databases import Clock
 from tests.support.processes import Process
-from tests.support.reused_connections import Connections
+from tests.support.reused_connections import ReusedConnections
 from tests.support.serving import server_environ
 
 Workers = Callable[..., Awaitable[list[Process]]]
@@ -40,7 +40,7 @@ async def begin(url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def peculiar() -> dict[str, str]:
+def extra_environ() -> dict[str, str]:
     """What one contract wants otherwise."""
     return {}
 
@@ -48,9 +48,9 @@ def peculiar() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def environ(
     request: pytest.FixtureRequest,
-    peculiar: dict[str, str],
+    extra_environ: dict[str, str],
     database_url: str,
-    way: str,
+    connection_url: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
     """Settings of processes on a database that is empty when the module begins."""
@@ -58,7 +58,12 @@ def environ(
     contract = request.path.parent
     app = {"EVENBEAT_APP": f"tests.contracts.{contract.name}.workers:eb"}
     given = app if (contract / "workers.py").exists() else {}
-    return server_environ(way, tmp_path_factory.mktemp("home")) | QUICK | given | peculiar
+    return (
+        server_environ(connection_url, tmp_path_factory.mktemp("home"))
+        | QUICK
+        | given
+        | extra_environ
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +84,10 @@ def start(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def verified(way: str, start: Callable[..., Process]) -> Iterator[None]:
+def verified(connection_url: str, start: Callable[..., Process]) -> Iterator[None]:
     """Ends a module by looking for breaches, once for all of its tests."""
     yield
-    assert asyncio.run(breaches(way)) == []
+    assert asyncio.run(breaches(connection_url)) == []
 
 
 async def breaches(url: str) -> list[str]:
@@ -101,10 +106,10 @@ def up(start: Callable[..., Process]) -> str:
 
 @pytest.fixture
 async def database(
-    way: str, environ: dict[str, str], connections: Connections
+    connection_url: str, environ: dict[str, str], connections: ReusedConnections
 ) -> AsyncIterator[Database]:
     """The module's database, as the tests before have left it."""
-    database = connections.database(way)
+    database = connections.database(connection_url)
     await database.open()
     yield database
     await database.close()

@@ -1,4 +1,4 @@
-"""Jobs in the hands of people: a desk, a workshop, and somebody else's connection."""
+"""Fixtures: jobs under control, a node runner, and a connection of another client."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,18 +11,18 @@ from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
-from tests.control.controlled_jobs import Desk, open_desk
-from tests.engine.node_runner import Does, Workshop
+from tests.control.controlled_jobs import ControlledJobs, open_controlled_jobs
+from tests.engine.node_runner import Does, NodeRunner
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
-    return await open_desk(database)
+async def controlled(database: Database) -> ControlledJobs:
+    return await open_controlled_jobs(database)
 
 
 @pytest.fixture
-def workshop(database: Database, settings: Settings) -> Workshop:
-    return Workshop(database, settings)
+def node_runner(database: Database, settings: Settings) -> NodeRunner:
+    return NodeRunner(database, settings)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A shop with a desk in front: jobs that a node claims and people act on."""
+"""Jobs in a database that a node claims and people act on."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,15 +17,15 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import leases
-from tests.store.given import DONE, FAILED, Shop, definition, open_shop
+from tests.store.given import DONE, FAILED, JobStore, definition, open_job_store
 
 ANN = Actor("ann", request_id="r-1")
 ONE_PLACE = Group("site", max_running=1)
 
 
 @dataclass(frozen=True)
-class Desk(Shop):
-    """A shop, and short ways to say what people do there."""
+class ControlledJobs(JobStore):
+    """A job store, with short methods for what people do to jobs."""
 
     @property
     def jobs(self) -> Jobs:
@@ -39,7 +39,7 @@ class Desk(Shop):
         """The job as it is, but for these fields; `schedule` is a text."""
         if "schedule" in changes:
             changes["timetable"] = Timetable(parse(changes.pop("schedule")))
-        written = (await self.look(job)).definition
+        written = (await self.find(job)).definition
         return await self.jobs.edit(job.uid, replace(written, **changes), by=ANN)
 
     async def start(self, job: Job) -> Claimed:
@@ -70,9 +70,9 @@ class Desk(Shop):
         return [str(breach) for breach in await verify(self.database)]
 
 
-async def open_desk(database: Database) -> Desk:
-    shop = await open_shop(database)
-    return Desk(shop.database, shop.lanes, shop.node_id)
+async def open_controlled_jobs(database: Database) -> ControlledJobs:
+    job_store = await open_job_store(database)
+    return ControlledJobs(job_store.database, job_store.lanes, job_store.node_id)
 
 
 def due(schedule: str = "every 1h", **more: Any) -> Definition:

@@ -14,7 +14,7 @@ import pytest
 
 from evenbeat.cli.shell.reference import commands
 from evenbeat.store.database.pool import Database
-from tests.support.forked_processes import nursery
+from tests.support.forked_processes import process_forker
 from tests.support.processes import Process
 from tests.support.shell import LONGEST, typed
 
@@ -27,7 +27,7 @@ FUNCTION = """
 create function public.forget_sessions() returns jsonb language sql
 as $$ select '{"success": true}'::jsonb $$
 """
-# `./dev evenbeat …`, whose process comes out of the nursery, with the streams that the shell gave.
+# `./dev evenbeat …`, whose process is a forked one, with the streams that the shell gave.
 DEV = """#!{python} -SE
 import socket, sys
 with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
@@ -52,7 +52,7 @@ def checkout(environ: dict[str, str], tmp_path: Path) -> Iterator[Path]:
                 return
             with asked:
                 words, streams, _, _ = socket.recv_fds(asked, 1 << 16, 3)
-                child = nursery().spawn(
+                child = process_forker().spawn(
                     words.decode().split("\0"), environ=environ, cwd=tmp_path, streams=streams
                 )
                 for each in streams:

@@ -8,26 +8,26 @@ import pytest
 
 from evenbeat.config import Settings
 from evenbeat.store.database.pool import Database
-from tests.engine.node_runner import RULES, Workshop
-from tests.support.database_reset import Caretaker
+from tests.engine.node_runner import RULES, NodeRunner
+from tests.support.database_reset import DatabaseReset
 from tests.support.processes import Process
 
 PROGRAM = Path(__file__).with_name("programs") / "gated_node.py"
 
 
 @pytest.fixture
-def workshop(database: Database, settings: Settings) -> Workshop:
-    return Workshop(database, settings)
+def node_runner(database: Database, settings: Settings) -> NodeRunner:
+    return NodeRunner(database, settings)
 
 
 @pytest.fixture(autouse=True)
 def rules(
-    request: pytest.FixtureRequest, database: Database, caretaker: Caretaker
+    request: pytest.FixtureRequest, database: Database, database_reset: DatabaseReset
 ) -> Iterator[None]:
     """Every test of the engine ends with a look at what must always hold."""
     yield
     if request.node.get_closest_marker("removes_history") is None:
-        assert caretaker.broken(RULES) == {}
+        assert database_reset.broken(RULES) == {}
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class Gate:
         return Done(result="let through")
 
 
-class Workshop:
+class NodeRunner:
     """One database, any number of nodes on it, and short ways to say what a test wants."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -102,7 +102,7 @@ class Workshop:
         written = Definition(kind, Timetable(parse(schedule)), policy=policy, **more)
         return await Jobs(self.database, Registry()).add(written)
 
-    async def look(self, job: Job) -> Job:
+    async def find(self, job: Job) -> Job:
         return await jobs.find_job(self.database, job.uid)
 
     async def cancel(self, job: Job) -> Job:

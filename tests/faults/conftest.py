@@ -12,11 +12,11 @@ from evenbeat.config import Settings
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
 from evenbeat.store.database.pool import Database
-from tests.engine.node_runner import RULES, Workshop
+from tests.engine.node_runner import RULES, NodeRunner
 from tests.postgres.support import stop_for_certain
 from tests.proofs.fleet import Fleet, environ_for
 from tests.support import databases
-from tests.support.database_reset import Caretaker
+from tests.support.database_reset import DatabaseReset
 from tests.support.network import Network, network
 
 
@@ -38,14 +38,14 @@ async def far(wire: Network) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def workshop(database: Database, settings: Settings) -> Workshop:
+def node_runner(database: Database, settings: Settings) -> NodeRunner:
     """On this side of the network: what it sees is so."""
-    return Workshop(database, settings)
+    return NodeRunner(database, settings)
 
 
 @pytest.fixture
-def far_workshop(far: Database, settings: Settings) -> Workshop:
-    return Workshop(far, settings)
+def far_node_runner(far: Database, settings: Settings) -> NodeRunner:
+    return NodeRunner(far, settings)
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ async def own_fleet(own_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-def rules(database: Database, caretaker: Caretaker) -> Iterator[None]:
+def rules(database: Database, database_reset: DatabaseReset) -> Iterator[None]:
     """For tests on the database that all tests share."""
     yield
-    assert caretaker.broken(RULES) == {}
+    assert database_reset.broken(RULES) == {}

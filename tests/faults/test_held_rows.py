@@ -9,7 +9,7 @@ import pytest
 from evenbeat.core.jobs.model import RunState
 from evenbeat.core.runs.outcome import Done
 from evenbeat.store.database.pool import Database
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 
 pytestmark = pytest.mark.usefixtures("rules")
 HOLD = "select id from evenbeat.pulse where id = $1 for update"
@@ -22,51 +22,51 @@ async def stranger(database: Database) -> AsyncIterator[Any]:
     await connection.close()
 
 
-async def test_a_due_job_that_is_held_waits_alone(workshop: Workshop, stranger: Any) -> None:
-    held, *others = [await workshop.add() for _ in range(20)]
+async def test_a_due_job_that_is_held_waits_alone(node_runner: NodeRunner, stranger: Any) -> None:
+    held, *others = [await node_runner.add() for _ in range(20)]
     async with stranger.transaction():
         await stranger.execute(HOLD, held.id)
-        async with workshop.node(Does(Done())):
+        async with node_runner.node(Does(Done())):
             for job in others:
-                assert (await workshop.closed(job)).state is RunState.COMPLETED
-            assert await workshop.runs(held) == []
-    async with workshop.node(Does(Done())):
-        assert (await workshop.closed(held)).state is RunState.COMPLETED
+                assert (await node_runner.closed(job)).state is RunState.COMPLETED
+            assert await node_runner.runs(held) == []
+    async with node_runner.node(Does(Done())):
+        assert (await node_runner.closed(held)).state is RunState.COMPLETED
 
 
 async def test_a_run_whose_job_is_held_when_it_ends_keeps_no_other_end_from_being_written(
-    workshop: Workshop, stranger: Any
+    node_runner: NodeRunner, stranger: Any
 ) -> None:
     gate = Gate()
-    held = await workshop.add(kind="gated")
-    async with workshop.node(Does(gate, "gated"), Does(Done())):
+    held = await node_runner.add(kind="gated")
+    async with node_runner.node(Does(gate, "gated"), Does(Done())):
         await gate.reached.wait()
         async with stranger.transaction():
             await stranger.execute(HOLD, held.id)
             gate.open.set()
-            others = [await workshop.add() for _ in range(20)]
+            others = [await node_runner.add() for _ in range(20)]
             for job in others:
-                assert (await workshop.closed(job)).state is RunState.COMPLETED
+                assert (await node_runner.closed(job)).state is RunState.COMPLETED
             # And once more, now that it is known to be held.
-            assert (await workshop.closed(await workshop.add())).state is RunState.COMPLETED
-            assert [run.state for run in await workshop.runs(held)] == [RunState.RUNNING]
-        assert (await workshop.closed(held)).state is RunState.COMPLETED
+            assert (await node_runner.closed(await node_runner.add())).state is RunState.COMPLETED
+            assert [run.state for run in await node_runner.runs(held)] == [RunState.RUNNING]
+        assert (await node_runner.closed(held)).state is RunState.COMPLETED
 
 
 async def test_a_node_that_dies_with_a_held_job_is_reaped_of_the_others(
-    workshop: Workshop, stranger: Any
+    node_runner: NodeRunner, stranger: Any
 ) -> None:
-    held, other = [await workshop.add() for _ in range(2)]
+    held, other = [await node_runner.add() for _ in range(2)]
     gate, holding = Gate(), stranger.transaction()
-    async with workshop.node(Does(gate)):
+    async with node_runner.node(Does(gate)):
         for job in (held, other):
-            await workshop.started(job)
+            await node_runner.started(job)
         await holding.start()
         await stranger.execute(HOLD, held.id)
-        await workshop.fetch("update evenbeat.node set alive_until = joined_at")
-        async with workshop.node(Does(Done())):
-            assert (await workshop.closed(other, 2)).state is RunState.COMPLETED
-            assert [run.state for run in await workshop.runs(held)] == [RunState.RUNNING]
+        await node_runner.fetch("update evenbeat.node set alive_until = joined_at")
+        async with node_runner.node(Does(Done())):
+            assert (await node_runner.closed(other, 2)).state is RunState.COMPLETED
+            assert [run.state for run in await node_runner.runs(held)] == [RunState.RUNNING]
             await holding.rollback()
-            assert (await workshop.closed(held, 2)).state is RunState.COMPLETED
+            assert (await node_runner.closed(held, 2)).state is RunState.COMPLETED
         gate.open.set()

@@ -14,7 +14,7 @@ from evenbeat.observe import log
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import nodes
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.support.databases import Clock
 from tests.support.network import Network
 from tests.support.waiting import eventually
@@ -64,72 +64,72 @@ async def test_what_one_connection_has_found_out_spares_the_others_the_wait(
 
 
 async def test_a_node_goes_on_by_itself_when_the_network_heals(
-    wire: Network, workshop: Workshop, far_workshop: Workshop
+    wire: Network, node_runner: NodeRunner, far_node_runner: NodeRunner
 ) -> None:
-    async with far_workshop.node(Does(Done())):
-        await workshop.closed(await workshop.add())
+    async with far_node_runner.node(Does(Done())):
+        await node_runner.closed(await node_runner.add())
         wire.cut()
-        waiting = [await workshop.add() for _ in range(5)]
+        waiting = [await node_runner.add() for _ in range(5)]
         wire.hang_up()
         await asyncio.sleep(0.5)
-        assert [await workshop.runs(job) for job in waiting] == [[]] * 5
+        assert [await node_runner.runs(job) for job in waiting] == [[]] * 5
         wire.heal()
         for job in waiting:
-            assert (await workshop.closed(job)).state is RunState.COMPLETED
+            assert (await node_runner.closed(job)).state is RunState.COMPLETED
 
 
 async def test_the_end_of_a_run_whose_answer_was_lost_is_found_and_not_called_fenced(
-    wire: Network, workshop: Workshop, far_workshop: Workshop
+    wire: Network, node_runner: NodeRunner, far_node_runner: NodeRunner
 ) -> None:
     with capture_logs() as lines:
-        async with far_workshop.node(Does(Done(result="an answer to be lost"))):
+        async with far_node_runner.node(Does(Done(result="an answer to be lost"))):
             wire.loses = b"an answer to be lost"
-            job = await workshop.add()
-            closed = await workshop.closed(job)
+            job = await node_runner.add()
+            closed = await node_runner.closed(job)
             assert log.JOB_COMPLETED not in events(lines)
             wire.hang_up()
             await eventually(lambda: log.JOB_COMPLETED in events(lines), "the end of the run")
     assert closed.state is RunState.COMPLETED
     assert log.RUN_FENCED not in events(lines)
-    assert len(await workshop.runs(job)) == 1
+    assert len(await node_runner.runs(job)) == 1
 
 
 async def test_a_run_that_was_taken_over_meanwhile_is_called_fenced(
-    wire: Network, workshop: Workshop, far_workshop: Workshop
+    wire: Network, node_runner: NodeRunner, far_node_runner: NodeRunner
 ) -> None:
     gate = Gate()
     with capture_logs() as lines:
-        async with far_workshop.node(Does(gate)):
-            job = await workshop.add()
+        async with far_node_runner.node(Does(gate)):
+            job = await node_runner.add()
             await gate.reached.wait()
             wire.cut()
             gate.open.set()
-            await workshop.fetch("update evenbeat.node set alive_until = joined_at")
-            async with workshop.node(Does(Done(result="taken over"))):
-                taken_over = await workshop.closed(job, 2)
+            await node_runner.fetch("update evenbeat.node set alive_until = joined_at")
+            async with node_runner.node(Does(Done(result="taken over"))):
+                taken_over = await node_runner.closed(job, 2)
             wire.hang_up()
             wire.heal()
             await eventually(lambda: log.RUN_FENCED in events(lines), "that it is fenced")
     assert taken_over.result == "taken over"
-    assert [run.state for run in await workshop.runs(job)] == [
+    assert [run.state for run in await node_runner.runs(job)] == [
         RunState.FAILED,
         RunState.COMPLETED,
     ]
 
 
 async def test_a_claim_whose_answer_was_lost_is_handed_back_and_run_again(
-    wire: Network, workshop: Workshop, far_workshop: Workshop, clock: Clock
+    wire: Network, node_runner: NodeRunner, far_node_runner: NodeRunner, clock: Clock
 ) -> None:
-    async with far_workshop.node(Does(Done())):
-        job = await workshop.add(f"once {(clock.now + timedelta(hours=1)).isoformat()}")
+    async with far_node_runner.node(Does(Done())):
+        job = await node_runner.add(f"once {(clock.now + timedelta(hours=1)).isoformat()}")
         # Its id, as the first column of a row, and the length of the next one.
         wire.loses = (8).to_bytes(4) + job.id.to_bytes(8) + (4).to_bytes(4)
         await clock.advance(hours=1)
-        await workshop.started(job)
+        await node_runner.started(job)
         assert wire.loses is None
         wire.hang_up()
-        again = await workshop.closed(job, 2)
-    first, _ = await workshop.runs(job)
+        again = await node_runner.closed(job, 2)
+    first, _ = await node_runner.runs(job)
     assert (first.state, first.reason) == (RunState.CANCELLED, "the answer to the claim was lost")
     assert (again.state, again.attempt) == (RunState.COMPLETED, 1)
 

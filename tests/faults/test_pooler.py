@@ -17,7 +17,7 @@ from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
 from evenbeat.store.database.pool import SESSION_SETTINGS, Database
 from evenbeat.store.database.route import Route
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.postgres.support import free_port
 from tests.support import databases
 from tests.support.databases import Clock
@@ -44,8 +44,8 @@ async def pooled(bouncer: Pooler) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def pooled_workshop(pooled: Database, settings: Settings) -> Workshop:
-    return Workshop(pooled, settings)
+def pooled_node_runner(pooled: Database, settings: Settings) -> NodeRunner:
+    return NodeRunner(pooled, settings)
 
 
 async def test_a_pooler_is_found_out_whether_or_not_it_takes_our_settings(
@@ -79,8 +79,10 @@ async def test_our_settings_hold_in_every_transaction_and_stay_in_none(pooled: D
     assert outside == "0"
 
 
-async def test_the_life_of_jobs_behind_a_pooler(pooled_workshop: Workshop, clock: Clock) -> None:
-    workshop, gate, tries = pooled_workshop, Gate(), []
+async def test_the_life_of_jobs_behind_a_pooler(
+    pooled_node_runner: NodeRunner, clock: Clock
+) -> None:
+    node_runner, gate, tries = pooled_node_runner, Gate(), []
 
     def flaky(context: object) -> Done | Failed:
         tries.append(context)
@@ -88,37 +90,37 @@ async def test_the_life_of_jobs_behind_a_pooler(pooled_workshop: Workshop, clock
 
     with capture_logs() as lines:
         async with (
-            workshop.node(Does(Done()), Does(gate, "gated"), Does(flaky, "flaky")),
-            workshop.node(Does(Done())),
+            node_runner.node(Does(Done()), Does(gate, "gated"), Does(flaky, "flaky")),
+            node_runner.node(Does(Done())),
         ):
-            done = [await workshop.add() for _ in range(20)]
+            done = [await node_runner.add() for _ in range(20)]
             few = Group("few", max_running=2)
-            grouped = [await workshop.add(group=few) for _ in range(10)]
-            again = await workshop.add(kind="flaky", policy={"max_attempts": 2})
-            unwanted = await workshop.add(kind="gated")
+            grouped = [await node_runner.add(group=few) for _ in range(10)]
+            again = await node_runner.add(kind="flaky", policy={"max_attempts": 2})
+            unwanted = await node_runner.add(kind="gated")
             for job in (*done, *grouped):
-                assert (await workshop.closed(job)).state is RunState.COMPLETED
+                assert (await node_runner.closed(job)).state is RunState.COMPLETED
             await gate.reached.wait()
-            await workshop.cancel(unwanted)
-            assert (await workshop.closed(unwanted)).state is RunState.CANCELLED
-            assert (await workshop.closed(again)).state is RunState.FAILED
+            await node_runner.cancel(unwanted)
+            assert (await node_runner.closed(unwanted)).state is RunState.CANCELLED
+            assert (await node_runner.closed(again)).state is RunState.FAILED
             await clock.advance(hours=1)
-            assert (await workshop.closed(again, 2)).state is RunState.COMPLETED
-    assert (await workshop.look(unwanted)).pulse.state is State.CANCELLED
+            assert (await node_runner.closed(again, 2)).state is RunState.COMPLETED
+    assert (await node_runner.find(unwanted)).pulse.state is State.CANCELLED
     assert [line["event"] for line in lines].count(log.POLLING) == 2
-    assert [str(breach) for breach in await verify(workshop.database)] == []
+    assert [str(breach) for breach in await verify(node_runner.database)] == []
 
 
 async def test_the_runs_of_a_dead_node_are_taken_over_behind_a_pooler(
-    pooled_workshop: Workshop,
+    pooled_node_runner: NodeRunner,
 ) -> None:
-    workshop, gate = pooled_workshop, Gate()
-    async with workshop.node(Does(gate), drain_timeout=timedelta(0)):
-        job = await workshop.add()
+    node_runner, gate = pooled_node_runner, Gate()
+    async with node_runner.node(Does(gate), drain_timeout=timedelta(0)):
+        job = await node_runner.add()
         await gate.reached.wait()
-        await workshop.fetch("update evenbeat.node set alive_until = joined_at")
-        async with workshop.node(Does(Done(result="taken over"))):
-            assert (await workshop.closed(job, 2)).result == "taken over"
+        await node_runner.fetch("update evenbeat.node set alive_until = joined_at")
+        async with node_runner.node(Does(Done(result="taken over"))):
+            assert (await node_runner.closed(job, 2)).result == "taken over"
 
 
 async def test_migrations_go_through_a_pooler(own_server: EmbeddedServer, tmp_path: Path) -> None:

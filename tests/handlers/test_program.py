@@ -48,7 +48,7 @@ MOST_LINGERING = 10
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become others")
 
 
-class Desk(NodeServices):
+class RecordingServices(NodeServices):
     """Keeps log lines in a list instead of a database."""
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class Desk(NodeServices):
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def services() -> RecordingServices:
+    return RecordingServices()
 
 
 def job_of(payload: dict[str, Any]) -> Claimed:
@@ -81,10 +81,12 @@ def job_of(payload: dict[str, Any]) -> Claimed:
 class Running:
     """A run that can be awaited, and stopped as a node stops it."""
 
-    def __init__(self, desk: Desk, payload: dict[str, Any], grace: timedelta) -> None:
+    def __init__(
+        self, services: RecordingServices, payload: dict[str, Any], grace: timedelta
+    ) -> None:
         handler, job = Program(grace), job_of(payload)
         handler.check(payload)
-        self._context = RunContext(job, desk)
+        self._context = RunContext(job, services)
         self._task = asyncio.ensure_future(
             runner.run_handler(job, self._context, Registry([handler]))
         )
@@ -106,9 +108,9 @@ Runs = Callable[..., Running]
 
 
 @pytest.fixture
-def run(desk: Desk) -> Runs:
+def run(services: RecordingServices) -> Runs:
     def run(command: str | list[Any], grace: float = PATIENCE, **more: Any) -> Running:
-        return Running(desk, {"command": command} | more, timedelta(seconds=grace))
+        return Running(services, {"command": command} | more, timedelta(seconds=grace))
 
     return run
 
@@ -164,11 +166,11 @@ def test_what_could_never_run_names_its_field(change: dict[str, Any], field: str
     ("payload", "field"), [({"command": ["ls", 5]}, "command"), ({"cmd": 1}, "cmd"), (7, "payload")]
 )
 async def test_what_was_never_checked_fails_for_good_and_names_its_field(
-    desk: Desk, payload: Any, field: str
+    services: RecordingServices, payload: Any, field: str
 ) -> None:
     job = job_of(payload)
     ended = await runner.run_handler(
-        job, RunContext(job, desk), Registry([Program(timedelta(seconds=1))])
+        job, RunContext(job, services), Registry([Program(timedelta(seconds=1))])
     )
     assert isinstance(ended, Failed)
     assert field in ended.error
@@ -179,23 +181,23 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
 
 
 async def test_what_it_says_is_kept_line_by_line_and_its_end_as_the_result(
-    run: Runs, desk: Desk
+    run: Runs, services: RecordingServices
 ) -> None:
     ended = await run("printf 'one\\r\\ntwo\\n'; printf '\\377\\0end'; cat", stdin="in\n")
     output = "one\r\ntwo\n\ufffd\ufffdendin\n"
     assert ended == Done(result={"exit_code": 0, "signal": None, "output": output})
-    assert desk.said == [("info", "one"), ("info", "two"), ("info", "\ufffd\ufffdendin")]
+    assert services.said == [("info", "one"), ("info", "two"), ("info", "\ufffd\ufffdendin")]
 
 
 async def test_a_code_that_is_not_good_fails_with_the_last_line_of_its_errors(
-    run: Runs, desk: Desk
+    run: Runs, services: RecordingServices
 ) -> None:
     command = "echo out; echo first >&2; echo 'no such table' >&2; echo >&2; exit 3"
     ended = await run(command)
     assert (ended.error, ended.error_type) == ("exited with 3: no such table", "exit 3")
     assert ended.result["exit_code"] == 3
-    assert ("info", "out") in desk.said
-    assert [line for level, line in desk.said if level == "warning"] == [
+    assert ("info", "out") in services.said
+    assert [line for level, line in services.said if level == "warning"] == [
         "first",
         "no such table",
         "",
@@ -261,7 +263,7 @@ async def test_programs_find_no_signal_ignored_that_python_ignores(run: Runs) ->
 
 
 async def test_secrets_reach_it_and_are_masked_in_what_it_says(
-    run: Runs, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    run: Runs, services: RecordingServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENBEAT_SECRET_KEY", "open sesame 99")
     secret = {"secret": "key"}
@@ -269,12 +271,12 @@ async def test_secrets_reach_it_and_are_masked_in_what_it_says(
         'test "$KEY" = "$(cat)" && echo "$KEY" && exit 9', stdin=secret, env={"KEY": secret}
     )
     assert ended.error == "exited with 9"
-    assert desk.said == [("info", "(secret)")]
+    assert services.said == [("info", "(secret)")]
     assert ended.result["output"] == "(secret)\n"
     # A cut line contains no half of a secret.
     await run(["printf", f"{'x' * 9_990}%s", secret])
-    assert desk.said[-1][1].startswith("xx")
-    assert "open" not in desk.said[-1][1]
+    assert services.said[-1][1].startswith("xx")
+    assert "open" not in services.said[-1][1]
     hint = (await run("printf %0495d 0 >&2; cat >&2; exit 1", stdin=secret)).error
     assert hint.endswith("0(secr")
 
@@ -307,7 +309,9 @@ async def test_a_user_that_cannot_be_is_told_and_not_tried_again(
 # --- much output, long runs --------------------------------------------------------------------
 
 
-async def test_no_amount_of_output_holds_it_up_or_is_kept(run: Runs, desk: Desk) -> None:
+async def test_no_amount_of_output_holds_it_up_or_is_kept(
+    run: Runs, services: RecordingServices
+) -> None:
     command = (
         "yes err | head -c 1000000 >&2; yes 'a line of some length' | head -c 100000000; echo bye"
     )
@@ -315,13 +319,13 @@ async def test_no_amount_of_output_holds_it_up_or_is_kept(run: Runs, desk: Desk)
     assert isinstance(ended, Done)
     assert len(ended.result["output"]) == 10_000
     assert ended.result["output"].endswith("bye\n")
-    assert len(desk.lines) == MOST_LINES + 1
-    assert desk.lines[-1].message == NO_MORE
+    assert len(services.lines) == MOST_LINES + 1
+    assert services.lines[-1].message == NO_MORE
 
 
-async def test_a_line_without_an_end_is_cut(run: Runs, desk: Desk) -> None:
+async def test_a_line_without_an_end_is_cut(run: Runs, services: RecordingServices) -> None:
     await run("head -c 5000000 /dev/zero | tr '\\0' x")
-    assert [len(message) for _, message in desk.said] == [10_000]
+    assert [len(message) for _, message in services.said] == [10_000]
 
 
 async def test_what_stays_in_the_background_does_not_hold_up_the_run(
@@ -364,7 +368,9 @@ async def test_told_to_stop_it_and_all_it_started_are_gone_before_the_run_ends(
     assert [pid for pid in pids if is_alive(pid)] == []
 
 
-async def test_told_to_stop_it_may_tidy_up_first(run: Runs, desk: Desk, tmp_path: Path) -> None:
+async def test_told_to_stop_it_may_tidy_up_first(
+    run: Runs, services: RecordingServices, tmp_path: Path
+) -> None:
     file = tmp_path / "pids"
     command = f"trap 'echo tidied; exit 0' TERM; echo $$ > {file}; while :; do sleep 0.01; done"
     running = run(command)
@@ -373,12 +379,14 @@ async def test_told_to_stop_it_may_tidy_up_first(run: Runs, desk: Desk, tmp_path
     ended = await running
     # It stopped as asked, but its work is not done.
     assert isinstance(ended, Failed)
-    assert ("info", "tidied") in desk.said
+    assert ("info", "tidied") in services.said
 
 
-async def test_told_to_stop_before_it_has_begun_it_ends_as_well(run: Runs, desk: Desk) -> None:
+async def test_told_to_stop_before_it_has_begun_it_ends_as_well(
+    run: Runs, services: RecordingServices
+) -> None:
     running = run("sleep 600")
-    await desk.begins.wait()
+    await services.begins.wait()
     running.stop()
     assert isinstance(await running, Failed)
 
@@ -412,12 +420,12 @@ async def test_if_the_supervisor_fails_the_program_and_its_group_are_killed(
 
 
 async def test_it_dies_with_its_supervisor_even_if_no_node_watches(
-    desk: Desk, tmp_path: Path
+    services: RecordingServices, tmp_path: Path
 ) -> None:
     file = tmp_path / "pids"
     job = job_of({"command": f"echo $$ > {file}; exec sleep 600"})
     client, theirs = await SupervisorClient.pair()
-    payload, context = job.definition.payload, RunContext(job, desk)
+    payload, context = job.definition.payload, RunContext(job, services)
     started = supervisor_client.start_supervisor(theirs, payload, context, timedelta(seconds=1))
     client.send_order(started.order)
     [pid] = await pids_in(file, 1)
@@ -435,16 +443,18 @@ async def test_no_zombie_is_left_of_it(run: Runs) -> None:
     assert children() == before
 
 
-async def test_it_ends_well_though_threads_of_others_hang(run: Runs, desk: Desk) -> None:
+async def test_it_ends_well_though_threads_of_others_hang(
+    run: Runs, services: RecordingServices
+) -> None:
     gate = threading.Event()
     running = run("cat", stdin="done\n")
-    await desk.begins.wait()
-    hanging = [asyncio.ensure_future(desk.in_thread(gate.wait)) for _ in range(MOST_LINGERING)]
+    await services.begins.wait()
+    hanging = [asyncio.ensure_future(services.in_thread(gate.wait)) for _ in range(MOST_LINGERING)]
     await asyncio.sleep(0)
     for each in [*hanging, *hanging]:
         each.cancel()
         await asyncio.sleep(0)
-    assert desk.lingering == MOST_LINGERING
+    assert services.lingering == MOST_LINGERING
     ended = await running
     gate.set()
     assert isinstance(ended, Done)

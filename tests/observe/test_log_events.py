@@ -17,7 +17,7 @@ from evenbeat.core.jobs.backoff import Exponential
 from evenbeat.core.jobs.model import Job
 from evenbeat.observe import log
 from evenbeat.store.database.pool import Database
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 from tests.support.databases import Clock
 from tests.support.processes import Process
 from tests.support.waiting import eventually
@@ -30,8 +30,8 @@ Start = Callable[..., Process]
 
 
 @pytest.fixture
-def workshop(database: Database, settings: Settings) -> Workshop:
-    return Workshop(database, settings)
+def node_runner(database: Database, settings: Settings) -> NodeRunner:
+    return NodeRunner(database, settings)
 
 
 @pytest.fixture
@@ -77,10 +77,10 @@ def fields(line: Line, *names: str) -> list[str]:
 
 
 async def test_a_beat_is_told_with_where_the_next_one_comes(
-    node: Start, workshop: Workshop, clock: Clock
+    node: Start, node_runner: NodeRunner, clock: Clock
 ) -> None:
     process = node(EVENBEAT_LOG_FORMAT="json")
-    job = await workshop.add("every 1h phase=20m", kind="crawl", payload={"items": 1})
+    job = await node_runner.add("every 1h phase=20m", kind="crawl", payload={"items": 1})
     await clock.advance(minutes=20)
     line = await line_of(process, "Rescheduled job (rhythm preserved)", job)
     assert fields(line, "level", "old_slot", "new_slot") == ["info", "12:15", "13:15"]
@@ -88,7 +88,7 @@ async def test_a_beat_is_told_with_where_the_next_one_comes(
 
 @pytest.mark.parametrize("log_format", FORMATS)
 async def test_a_run_that_goes_well_is_told_from_its_start_to_its_end(
-    log_format: str, node: Start, workshop: Workshop
+    log_format: str, node: Start, node_runner: NodeRunner
 ) -> None:
     process = node(
         EVENBEAT_LOG_FORMAT=log_format,
@@ -97,7 +97,7 @@ async def test_a_run_that_goes_well_is_told_from_its_start_to_its_end(
     )
     starting = await line_of(process, "Starting interval scheduler")
     assert fields(starting, "level", "check_interval", "lock_duration") == ["info", "10s", "5m"]
-    job = await workshop.add(
+    job = await node_runner.add(
         kind="crawl", payload={"items": 25}, labels={"source_name": "example.com"}
     )
     executing = await line_of(process, "Executing job", job)
@@ -110,10 +110,10 @@ async def test_a_run_that_goes_well_is_told_from_its_start_to_its_end(
 
 @pytest.mark.parametrize("log_format", FORMATS)
 async def test_a_run_that_fails_is_told_with_its_error_and_when_it_is_tried_again(
-    log_format: str, node: Start, workshop: Workshop, clock: Clock
+    log_format: str, node: Start, node_runner: NodeRunner, clock: Clock
 ) -> None:
     process = node(EVENBEAT_LOG_FORMAT=log_format)
-    job = await workshop.add(
+    job = await node_runner.add(
         kind="crawl",
         name="example.org",
         payload={"error": "connection timeout"},
@@ -131,10 +131,10 @@ async def test_a_run_that_fails_is_told_with_its_error_and_when_it_is_tried_agai
 
 @pytest.mark.parametrize("log_format", FORMATS)
 async def test_the_lock_of_a_dead_node_is_told_with_its_age(
-    log_format: str, node: Start, workshop: Workshop, clock: Clock
+    log_format: str, node: Start, node_runner: NodeRunner, clock: Clock
 ) -> None:
     doomed = node(EVENBEAT_LEASE_DURATION="1s")
-    job = await workshop.add(kind="crawl")
+    job = await node_runner.add(kind="crawl")
     await line_of(doomed, "Executing job", job)
     doomed.kill()
     await clock.advance(minutes=6)
@@ -146,11 +146,11 @@ async def test_the_lock_of_a_dead_node_is_told_with_its_age(
 
 
 async def test_no_line_of_a_run_is_written_where_only_warnings_are_wanted(
-    node: Start, workshop: Workshop
+    node: Start, node_runner: NodeRunner
 ) -> None:
     process = node(EVENBEAT_LOG_LEVEL="warning")
-    job = await workshop.add(kind="crawl", payload={"items": 1})
-    await workshop.closed(job)
+    job = await node_runner.add(kind="crawl", payload={"items": 1})
+    await node_runner.closed(job)
     process.signal(signal.SIGTERM)
     assert await process.ended() == 0
     assert process.output == ""

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from evenbeat.config import Settings
 from evenbeat.store.database.pool import Database
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 from tests.support.processes import Api, Process
 from tests.support.waiting import eventually
 
@@ -113,8 +113,8 @@ async def test_a_run_that_fails_is_a_span_with_its_error(
     program = (sys.executable, PROGRAM)
     node = Process("node", environ=environ | collector.environ, cwd=tmp_path, program=program)
     try:
-        workshop = Workshop(database, settings)
-        await workshop.add(
+        node_runner = NodeRunner(database, settings)
+        await node_runner.add(
             kind="crawl", payload={"error": "connection timeout"}, policy={"max_attempts": 1}
         )
         failed = await collector.span("process crawl")

@@ -1,4 +1,4 @@
-"""A desk whose jobs are placed, and what must be true of the map at any moment."""
+"""Jobs that are placed when they are added, and checks of the map of the load."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,8 +13,8 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import OFF, Placer
 from evenbeat.store.database import clock
-from tests.control.controlled_jobs import Desk
-from tests.store.given import open_shop
+from tests.control.controlled_jobs import ControlledJobs
+from tests.store.given import open_job_store
 
 HOUR = timedelta(hours=1)
 PARTS = ("second", "minute", "slot", "busy", "jobs", "pinned", "pinned_minute", "far")
@@ -26,8 +26,8 @@ def timed(schedule: str = "every 1h", **more: Any) -> Definition:
 
 
 @dataclass(frozen=True)
-class Yard(Desk):
-    """`placement` is what the jobs of this desk are placed by."""
+class PlacedJobs(ControlledJobs):
+    """Controlled jobs that `placement` places."""
 
     balancing: str = "on"
     placement: Placer = field(init=False)
@@ -44,7 +44,7 @@ class Yard(Desk):
 
     async def change(self, job: Job, **more: Any) -> Job:
         """Another timetable, and all else as it is."""
-        written = (await self.look(job)).definition
+        written = (await self.find(job)).definition
         return await self.jobs.edit(job.uid, replace(written, timetable=timed(**more).timetable))
 
     async def now(self) -> datetime:
@@ -74,9 +74,9 @@ def assert_same(one: LoadRing, other: LoadRing) -> None:
     assert +one.rhythms == +other.rhythms
 
 
-async def open_yard(database: Any, balancing: str = "on") -> Yard:
-    shop = await open_shop(database)
-    return Yard(shop.database, shop.lanes, shop.node_id, balancing=balancing)
+async def open_placed_jobs(database: Any, balancing: str = "on") -> PlacedJobs:
+    job_store = await open_job_store(database)
+    return PlacedJobs(job_store.database, job_store.lanes, job_store.node_id, balancing=balancing)
 
 
 def phase_of(job: Job) -> timedelta | None:

@@ -12,23 +12,23 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Job
 from tests.conftest import START
-from tests.placement.placed_jobs import HOUR, Yard, beat_of, open_yard, phase_of, timed
+from tests.placement.placed_jobs import HOUR, PlacedJobs, beat_of, open_placed_jobs, phase_of, timed
 from tests.support.databases import Clock
 
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-async def crowd(yard: Yard) -> Yard:
+async def crowd(placed_jobs: PlacedJobs) -> PlacedJobs:
     """Forty hourly jobs that all beat at :00, since nothing was placed when they were added."""
-    crowded = await open_yard(yard.database, "observe")
+    crowded = await open_placed_jobs(placed_jobs.database, "observe")
     await crowded.jobs.add_many([timed("every 1h")] * 40)
-    return yard
+    return placed_jobs
 
 
-async def carry_out(yard: Yard, *moves: Move) -> None:
-    async with yard.database.transaction() as session:
-        await yard.placement.move(session, moves)
+async def carry_out(placed_jobs: PlacedJobs, *moves: Move) -> None:
+    async with placed_jobs.database.transaction() as session:
+        await placed_jobs.placement.move(session, moves)
 
 
 def moved(job: Job, by: timedelta, at: datetime) -> Move:
@@ -41,7 +41,7 @@ def moved(job: Job, by: timedelta, at: datetime) -> Move:
     )
 
 
-async def test_a_plan_of_a_rebalance_is_written_and_does_what_it_said(crowd: Yard) -> None:
+async def test_a_plan_of_a_rebalance_is_written_and_does_what_it_said(crowd: PlacedJobs) -> None:
     mapped = await crowd.placement.candidates()
     plan = plan_rebalance([each.candidate for each in mapped], START)
     assert len(plan.moves) > 20
@@ -60,79 +60,81 @@ async def test_a_plan_of_a_rebalance_is_written_and_does_what_it_said(crowd: Yar
 
 @pytest.mark.parametrize("minutes", [-20, 20])
 async def test_beats_before_the_move_stay_and_none_is_lost_or_added(
-    yard: Yard, clock: Clock, minutes: int
+    placed_jobs: PlacedJobs, clock: Clock, minutes: int
 ) -> None:
-    job = await yard.make()
+    job = await placed_jobs.make()
     first, by = beat_of(job), minutes * MINUTE
-    await carry_out(yard, moved(job, by, first + 2 * HOUR))
-    after = await yard.look(job)
+    await carry_out(placed_jobs, moved(job, by, first + 2 * HOUR))
+    after = await placed_jobs.find(job)
     assert beat_of(after) == first
     beats = after.definition.timetable.next_beats(START, 5)
     assert beats == (first, first + HOUR, *(first + k * HOUR + by for k in (2, 3, 4)))
     for beat in beats:
-        assert beat_of(await yard.look(job)) == beat
+        assert beat_of(await placed_jobs.find(job)) == beat
         await clock.set_to(beat)
-        await yard.finish(job)
-    assert await yard.count() == 1
+        await placed_jobs.finish(job)
+    assert await placed_jobs.count() == 1
 
 
 async def test_of_a_short_interval_the_next_beat_stays_and_the_one_after_it_moves(
-    yard: Yard, clock: Clock
+    placed_jobs: PlacedJobs, clock: Clock
 ) -> None:
-    crowded = await open_yard(yard.database, "observe")
+    crowded = await open_placed_jobs(placed_jobs.database, "observe")
     await crowded.jobs.add_many([timed("every 30m")] * 6)
-    mapped = await yard.placement.candidates()
+    mapped = await placed_jobs.placement.candidates()
     plan = plan_rebalance([each.candidate for each in mapped], START)
     assert plan.skipped == ()
-    await carry_out(yard, *plan.moves)
-    jobs = {each.candidate.load.job: await yard.jobs.get(each.uid) for each in mapped}
+    await carry_out(placed_jobs, *plan.moves)
+    jobs = {each.candidate.load.job: await placed_jobs.jobs.get(each.uid) for each in mapped}
     assert {beat_of(job) for job in jobs.values()} == {START + HOUR / 2}
     await clock.set_to(START + HOUR / 2)
-    for claimed in await yard.take_all():
-        await yard.end(claimed)
+    for claimed in await placed_jobs.take_all():
+        await placed_jobs.end(claimed)
     told = {move.job: move.effective_from for move in plan.moves}
     assert len(told) > 3
     for job_id, job in jobs.items():
-        assert beat_of(await yard.look(job)) == told.get(job_id, START + HOUR)
+        assert beat_of(await placed_jobs.find(job)) == told.get(job_id, START + HOUR)
 
 
 async def test_a_run_in_hand_ends_as_it_would_and_the_next_beat_is_that_of_the_plan(
-    yard: Yard, clock: Clock
+    placed_jobs: PlacedJobs, clock: Clock
 ) -> None:
-    job = await yard.make()
+    job = await placed_jobs.make()
     first = beat_of(job)
     await clock.set_to(first)
-    claimed = await yard.start(job)
-    await carry_out(yard, moved(job, 20 * MINUTE, first + HOUR))
-    assert await yard.end(claimed) == {claimed.run.id}
-    assert beat_of(await yard.look(job)) == first + HOUR + 20 * MINUTE
+    claimed = await placed_jobs.start(job)
+    await carry_out(placed_jobs, moved(job, 20 * MINUTE, first + HOUR))
+    assert await placed_jobs.end(claimed) == {claimed.run.id}
+    assert beat_of(await placed_jobs.find(job)) == first + HOUR + 20 * MINUTE
 
 
-async def test_a_retry_that_waits_is_run_by_the_new_plan(yard: Yard, clock: Clock) -> None:
-    job = await yard.make()
+async def test_a_retry_that_waits_is_run_by_the_new_plan(
+    placed_jobs: PlacedJobs, clock: Clock
+) -> None:
+    job = await placed_jobs.make()
     first = beat_of(job)
     await clock.set_to(first)
-    await yard.fail(job)
-    await carry_out(yard, moved(job, 20 * MINUTE, first + HOUR))
+    await placed_jobs.fail(job)
+    await carry_out(placed_jobs, moved(job, 20 * MINUTE, first + HOUR))
     await clock.advance(minutes=2)
-    await yard.finish(job)
-    assert beat_of(await yard.look(job)) == first + HOUR + 20 * MINUTE
+    await placed_jobs.finish(job)
+    assert beat_of(await placed_jobs.find(job)) == first + HOUR + 20 * MINUTE
 
 
-async def test_a_job_can_be_moved_back(yard: Yard) -> None:
-    job = await yard.make()
+async def test_a_job_can_be_moved_back(placed_jobs: PlacedJobs) -> None:
+    job = await placed_jobs.make()
     at = beat_of(job) + HOUR
-    await carry_out(yard, moved(job, 20 * MINUTE, at))
-    await carry_out(yard, moved(await yard.look(job), -20 * MINUTE, at + 20 * MINUTE))
-    after = await yard.look(job)
+    await carry_out(placed_jobs, moved(job, 20 * MINUTE, at))
+    await carry_out(placed_jobs, moved(await placed_jobs.find(job), -20 * MINUTE, at + 20 * MINUTE))
+    after = await placed_jobs.find(job)
     assert phase_of(after) == phase_of(job)
     assert after.definition.timetable.next_after(at - MINUTE) == at
 
 
 async def test_a_job_that_beats_between_two_seconds_gets_back_exactly_what_it_had(
-    yard: Yard, clock: Clock
+    placed_jobs: PlacedJobs, clock: Clock
 ) -> None:
-    observed = await open_yard(yard.database, "observe")
+    observed = await open_placed_jobs(placed_jobs.database, "observe")
     await clock.advance(milliseconds=300)
     job = await observed.make()
     second = beat_of(job).replace(microsecond=0)
@@ -141,9 +143,9 @@ async def test_a_job_that_beats_between_two_seconds_gets_back_exactly_what_it_ha
     away, home = (there.new_phase_s, there.new_next_at), (there.old_phase_s, there.old_next_at)
     farther = (away[0] + 600, away[1] + 10 * MINUTE)
     for old, new in ((home, away), (away, farther), (farther, home)):
-        await carry_out(yard, Move(job.id, old[0], new[0], old[1], new[1], new[1]))
-        assert await yard.count() == 1
-    after = await yard.look(job)
+        await carry_out(placed_jobs, Move(job.id, old[0], new[0], old[1], new[1], new[1]))
+        assert await placed_jobs.count() == 1
+    after = await placed_jobs.find(job)
     assert (after.definition, beat_of(after)) == (job.definition, beat_of(job))
 
 
@@ -153,107 +155,111 @@ def day_moved(job: Job, old: tuple[int, datetime], new: tuple[int, datetime]) ->
 
 
 async def test_a_job_that_is_moved_again_before_it_has_moved_gets_no_other_beat(
-    yard: Yard, clock: Clock
+    placed_jobs: PlacedJobs, clock: Clock
 ) -> None:
     midnight = START.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    observed = await open_yard(yard.database, "observe")
+    observed = await open_placed_jobs(placed_jobs.database, "observe")
     await clock.set_to(midnight - 4 * HOUR)
     job = await observed.make("every 24h")
     await clock.set_to(midnight)
     evening, early, later = (midnight + hours * HOUR for hours in (20, 30, 33))
     assert beat_of(job) == evening
-    await carry_out(yard, day_moved(job, (20, evening), (6, early)))
-    assert beat_of(await yard.look(job)) == early
+    await carry_out(placed_jobs, day_moved(job, (20, evening), (6, early)))
+    assert beat_of(await placed_jobs.find(job)) == early
     await clock.advance(hours=2)
-    [mapped] = await yard.placement.candidates()
+    [mapped] = await placed_jobs.placement.candidates()
     assert mapped.candidate.is_moving
-    await carry_out(yard, day_moved(job, (6, early), (9, later)))
-    after = await yard.look(job)
+    await carry_out(placed_jobs, day_moved(job, (6, early), (9, later)))
+    after = await placed_jobs.find(job)
     assert beat_of(after) == later
     day = timedelta(days=1)
     assert after.definition.timetable.next_beats(midnight, 2) == (later, later + day)
     # Taken back one after the other, it is where it was.
-    await carry_out(yard, day_moved(job, (9, later), (6, early)))
-    assert beat_of(await yard.look(job)) == early
-    await carry_out(yard, day_moved(job, (6, early), (20, evening)))
-    assert beat_of(await yard.look(job)) == evening
-    await yard.true_ring()
+    await carry_out(placed_jobs, day_moved(job, (9, later), (6, early)))
+    assert beat_of(await placed_jobs.find(job)) == early
+    await carry_out(placed_jobs, day_moved(job, (6, early), (20, evening)))
+    assert beat_of(await placed_jobs.find(job)) == evening
+    await placed_jobs.true_ring()
 
 
 async def test_a_job_that_is_still_to_move_cannot_move_from_a_later_beat_on(
-    yard: Yard, clock: Clock
+    placed_jobs: PlacedJobs, clock: Clock
 ) -> None:
-    job = await yard.make()
+    job = await placed_jobs.make()
     first = beat_of(job)
-    await carry_out(yard, moved(job, 20 * MINUTE, first + 2 * HOUR))
-    again = moved(await yard.look(job), 5 * MINUTE, first + 3 * HOUR + 20 * MINUTE)
+    await carry_out(placed_jobs, moved(job, 20 * MINUTE, first + 2 * HOUR))
+    again = moved(await placed_jobs.find(job), 5 * MINUTE, first + 3 * HOUR + 20 * MINUTE)
     with pytest.raises(Conflict, match="gain or lose a beat"):
-        await carry_out(yard, again)
+        await carry_out(placed_jobs, again)
     await clock.advance(hours=1, minutes=1)
-    [mapped] = await yard.placement.candidates()
-    [skipped] = plan_rebalance([mapped.candidate], await yard.now()).skipped
+    [mapped] = await placed_jobs.placement.candidates()
+    [skipped] = plan_rebalance([mapped.candidate], await placed_jobs.now()).skipped
     assert skipped.reason == "placement_cooldown"
 
 
-async def test_a_move_beyond_the_end_of_a_job_is_refused(yard: Yard) -> None:
+async def test_a_move_beyond_the_end_of_a_job_is_refused(placed_jobs: PlacedJobs) -> None:
     ends_at = START + 70 * MINUTE
-    job = await yard.make("every 1h", ends_at=ends_at.isoformat())
+    job = await placed_jobs.make("every 1h", ends_at=ends_at.isoformat())
     first = beat_of(job)
     with pytest.raises(Conflict, match="gain or lose a beat"):
-        await carry_out(yard, moved(job, ends_at - first + MINUTE, first))
-    assert beat_of(await yard.look(job)) == first
+        await carry_out(placed_jobs, moved(job, ends_at - first + MINUTE, first))
+    assert beat_of(await placed_jobs.find(job)) == first
 
 
 @pytest.mark.parametrize("change", ["pause", "interval", "phase", "delete"])
 async def test_a_plan_for_a_job_that_has_changed_is_refused_whole(
-    yard: Yard, clock: Clock, change: str
+    placed_jobs: PlacedJobs, clock: Clock, change: str
 ) -> None:
-    kept, job = await yard.make(), await yard.make()
+    kept, job = await placed_jobs.make(), await placed_jobs.make()
     moves = [moved(each, 10 * MINUTE, beat_of(each) + 2 * HOUR) for each in (kept, job)]
     if change == "phase":
-        await carry_out(yard, moved(job, 5 * MINUTE, beat_of(job) + HOUR))
+        await carry_out(placed_jobs, moved(job, 5 * MINUTE, beat_of(job) + HOUR))
     elif change == "interval":
-        await yard.change(job, schedule="every 7m")
+        await placed_jobs.change(job, schedule="every 7m")
     else:
-        await getattr(yard.jobs, change)(job.uid)
-    before = await yard.look(kept)
+        await getattr(placed_jobs.jobs, change)(job.uid)
+    before = await placed_jobs.find(kept)
     with pytest.raises(Conflict, match="since the plan was made"):
-        await carry_out(yard, *moves)
-    assert await yard.look(kept) == before
-    await yard.true_ring()
+        await carry_out(placed_jobs, *moves)
+    assert await placed_jobs.find(kept) == before
+    await placed_jobs.true_ring()
 
 
-async def test_a_plan_whose_beats_have_come_is_refused(yard: Yard, clock: Clock) -> None:
-    job = await yard.make()
+async def test_a_plan_whose_beats_have_come_is_refused(
+    placed_jobs: PlacedJobs, clock: Clock
+) -> None:
+    job = await placed_jobs.make()
     move = moved(job, 10 * MINUTE, beat_of(job))
     await clock.set_to(beat_of(job))
     with pytest.raises(Conflict, match="too old"):
-        await carry_out(yard, move)
+        await carry_out(placed_jobs, move)
 
 
-async def test_a_footprint_that_is_not_as_expected_is_refused(yard: Yard) -> None:
-    job = await yard.make()
-    [mapped] = await yard.placement.candidates()
+async def test_a_footprint_that_is_not_as_expected_is_refused(placed_jobs: PlacedJobs) -> None:
+    job = await placed_jobs.make()
+    [mapped] = await placed_jobs.placement.candidates()
     move = moved(job, 10 * MINUTE, beat_of(job) + HOUR)
     other = {job.id: replace(mapped.footprint, interval_s=7200)}
     with pytest.raises(Conflict):
-        async with yard.database.transaction() as session:
-            await yard.placement.move(session, [move], expected=other)
+        async with placed_jobs.database.transaction() as session:
+            await placed_jobs.placement.move(session, [move], expected=other)
 
 
-async def test_candidates_say_who_they_are_and_what_keeps_them(yard: Yard, clock: Clock) -> None:
-    job = await yard.jobs.add(replace(timed("every 1h"), name="mine"))
-    await yard.make("every 1h phase=5m")
+async def test_candidates_say_who_they_are_and_what_keeps_them(
+    placed_jobs: PlacedJobs, clock: Clock
+) -> None:
+    job = await placed_jobs.jobs.add(replace(timed("every 1h"), name="mine"))
+    await placed_jobs.make("every 1h phase=5m")
     await clock.set_to(beat_of(job))
-    await yard.start(job)
-    mine, other = await yard.placement.candidates()
+    await placed_jobs.start(job)
+    mine, other = await placed_jobs.placement.candidates()
     assert (mine.uid, mine.name, mine.candidate.is_running) == (job.uid, "mine", True)
     assert mine.candidate.last_placed_at == START
     assert mine.candidate.next_beat_at == beat_of(job)
     assert other.candidate.load.is_fixed
 
 
-async def test_candidates_may_be_those_of_a_group(yard: Yard) -> None:
-    await yard.make()
-    grouped = await yard.jobs.add(replace(timed("every 1h"), group=Group("site")))
-    assert [each.uid for each in await yard.placement.candidates("site")] == [grouped.uid]
+async def test_candidates_may_be_those_of_a_group(placed_jobs: PlacedJobs) -> None:
+    await placed_jobs.make()
+    grouped = await placed_jobs.jobs.add(replace(timed("every 1h"), group=Group("site")))
+    assert [each.uid for each in await placed_jobs.placement.candidates("site")] == [grouped.uid]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import START
-from tests.placement.placed_jobs import Yard
+from tests.placement.placed_jobs import PlacedJobs
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 
@@ -41,30 +41,34 @@ async def over(process: Process, patience: float = 60) -> int:
 
 @pytest.mark.parametrize("count", [160, pytest.param(2_000, marks=pytest.mark.proof)])
 async def test_four_processes_that_place_at_once_are_as_even_as_one(
-    yard: Yard, add: Add, count: int
+    placed_jobs: PlacedJobs, add: Add, count: int
 ) -> None:
     processes = [add(count // 4) for _ in range(4)]
     for process in processes:
         assert await over(process, 300) == 0, process.output
-    ring = await yard.true_ring()
+    ring = await placed_jobs.true_ring()
     assert ring.job_count == count
     assert ring.slot.max() <= ring.slot.mean() * 1.01 + 1
     assert ring.slot.min() >= ring.slot.mean() * 0.99 - 1
     late = "select count(*) from evenbeat.placement where placed_at is distinct from $1"
-    assert await yard.value(late, START) == 0
+    assert await placed_jobs.value(late, START) == 0
 
 
 @pytest.mark.parametrize("step", ["before_placement", "before_placement_commit"])
 async def test_a_job_whose_process_died_before_it_was_placed_is_placed_by_a_node(
-    yard: Yard, add: Add, step: str
+    placed_jobs: PlacedJobs, add: Add, step: str
 ) -> None:
     process = add(10, EVENBEAT_FAILPOINT=f"{step}:kill")
     assert await over(process) == -signal.SIGKILL
-    stored = await yard.value("select count(*) from evenbeat.job")
+    stored = await placed_jobs.value("select count(*) from evenbeat.job")
     assert stored > 0
-    assert await yard.value("select count(*) from evenbeat.placement") == 0
-    await eventually(yard.placement.place_waiting)
-    assert await yard.count() == stored
-    first = await yard.value("select max(next_beat_at) from evenbeat.pulse where state = 's'")
-    assert await yard.value("select count(*) from evenbeat.placement where placed_at = $1", START)
+    assert await placed_jobs.value("select count(*) from evenbeat.placement") == 0
+    await eventually(placed_jobs.placement.place_waiting)
+    assert await placed_jobs.count() == stored
+    first = await placed_jobs.value(
+        "select max(next_beat_at) from evenbeat.pulse where state = 's'"
+    )
+    assert await placed_jobs.value(
+        "select count(*) from evenbeat.placement where placed_at = $1", START
+    )
     assert first <= START.replace(hour=14)

@@ -64,7 +64,7 @@ def selling(name: str, schedule: str) -> Definition:
     return Definition("sql_function", timetable, payload=payload, policy=POLICY)
 
 
-async def open_shop(fleet: Fleet) -> Jobs:
+async def open_job_store(fleet: Fleet) -> Jobs:
     async with fleet.database.connection() as connection:
         await connection.execute(SHOP)
     await nodes.open_lanes(fleet.database, ["sql_function"])
@@ -104,7 +104,7 @@ async def test_a_thousand_beats_while_nodes_and_backends_are_killed(fleet: Fleet
     dice = random.Random(seed)
     print(f"\nseed {seed}")
     count, span = 1_000, timedelta(seconds=25)
-    jobs = await open_shop(fleet)
+    jobs = await open_job_store(fleet)
     living = await fleet.start(2)
     await add(fleet, jobs, count, span)
     began, kills, ended = time.monotonic(), 0, 0
@@ -123,7 +123,7 @@ async def test_a_thousand_beats_while_nodes_and_backends_are_killed(fleet: Fleet
 
 @pytest.mark.parametrize("step", SQL_STEPS)
 async def test_a_node_that_dies_before_the_commit_has_done_nothing(fleet: Fleet, step: str) -> None:
-    jobs = await open_shop(fleet)
+    jobs = await open_job_store(fleet)
     await add(fleet, jobs, 50, timedelta(seconds=3))
     [dying] = await fleet.start(EVENBEAT_FAILPOINT=f"{step}:kill:7")
     assert await dying.ended() == -signal.SIGKILL, dying.output[-3000:]

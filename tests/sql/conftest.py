@@ -7,16 +7,16 @@ import pytest
 from evenbeat.config import Settings
 from evenbeat.store.database.pool import Database
 from tests.engine.node_runner import RULES
-from tests.sql.sql_schema import Shop
-from tests.support.database_reset import Caretaker
+from tests.sql.sql_schema import SqlSchema
+from tests.support.database_reset import DatabaseReset
 
 
 @pytest.fixture
-async def shop(database: Database, settings: Settings) -> AsyncIterator[Shop]:
-    shop = Shop(database, settings)
-    await shop.open()
-    yield shop
-    await shop.close()
+async def sql_schema(database: Database, settings: Settings) -> AsyncIterator[SqlSchema]:
+    sql_schema = SqlSchema(database, settings)
+    await sql_schema.open()
+    yield sql_schema
+    await sql_schema.close()
 
 
 @pytest.fixture
@@ -28,6 +28,6 @@ async def other_session(database: Database) -> AsyncIterator[Any]:
 
 
 @pytest.fixture(autouse=True)
-def rules(database: Database, caretaker: Caretaker) -> Iterator[None]:
+def rules(database: Database, database_reset: DatabaseReset) -> Iterator[None]:
     yield
-    assert caretaker.broken(RULES) == {}
+    assert database_reset.broken(RULES) == {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenbeat.core.jobs.model import Job, Run
 from evenbeat.handlers.sql_function import SqlFunction
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 
 OPEN = """
     drop schema if exists shop cascade;
@@ -19,7 +19,7 @@ OPEN = """
 ONCE: dict[str, Any] = {"max_attempts": 1}
 
 
-class Shop(Workshop):
+class SqlSchema(NodeRunner):
     """The functions in it run with the rights of whoever calls them, if nothing else is said."""
 
     async def open(self) -> None:

@@ -10,7 +10,7 @@ from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.model import RunState
 from evenbeat.store.runs import sql_functions
 from evenbeat.store.runs.sql_login import SQL, SqlLogin
-from tests.sql.sql_schema import ONCE, Shop
+from tests.sql.sql_schema import ONCE, SqlSchema
 from tests.sql.test_hostile import quoted
 
 # Texts, errors and results that somebody might choke on, and what is told of them.
@@ -29,14 +29,16 @@ ODD = {
 }
 
 
-async def test_whatever_a_function_says_its_run_fails_and_the_next_one_is_fine(shop: Shop) -> None:
-    async with shop.serving():
+async def test_whatever_a_function_says_its_run_fails_and_the_next_one_is_fine(
+    sql_schema: SqlSchema,
+) -> None:
+    async with sql_schema.serving():
         for body, told in ODD.items():
-            failed = await shop.closed(await shop.call(body, policy=ONCE))
+            failed = await sql_schema.closed(await sql_schema.call(body, policy=ONCE))
             assert failed.state is RunState.FAILED, body
             assert told in (failed.error or ""), body
-        fine = await shop.closed(
-            await shop.call("""
+        fine = await sql_schema.closed(
+            await sql_schema.call("""
                 set client_encoding = 'LATIN1';
                 set transaction read only;
                 return to_jsonb('é'::text);
@@ -46,29 +48,31 @@ async def test_whatever_a_function_says_its_run_fails_and_the_next_one_is_fine(s
 
 
 @pytest.mark.parametrize("code", ["SH001", "P0004", "57014"])
-async def test_a_long_error_is_cut_before_anybody_reads_it(shop: Shop, code: str) -> None:
-    await shop.function(f"""
+async def test_a_long_error_is_cut_before_anybody_reads_it(
+    sql_schema: SqlSchema, code: str
+) -> None:
+    await sql_schema.function(f"""
         raise exception '%', repeat('x', 1000000)
             using errcode = '{code}', detail = repeat('y', 1000000), hint = repeat('z', 1000000);
     """)
     with pytest.raises((asyncpg.PostgresError, StoreUnavailable)) as caught:
-        async with SqlLogin(shop.database).transaction({}, ignore) as session:
+        async with SqlLogin(sql_schema.database).transaction({}, ignore) as session:
             await sql_functions.call_function(session, "shop.work", {})
     raised: Any = caught.value.__cause__ or caught.value
     assert (raised.sqlstate, raised.message) == (code, "x" * 10_000)
     assert (raised.detail, raised.hint) == ("y" * 10_000, "z" * 10_000)
 
 
-async def test_the_bell_of_the_nodes_may_be_rung_by_anybody(shop: Shop) -> None:
-    async with shop.serving(check_interval=timedelta(minutes=5)):
-        job = await shop.call("""
+async def test_the_bell_of_the_nodes_may_be_rung_by_anybody(sql_schema: SqlSchema) -> None:
+    async with sql_schema.serving(check_interval=timedelta(minutes=5)):
+        job = await sql_schema.call("""
             perform pg_notify('evenbeat_wake', repeat('x', 7000));
             perform pg_notify('evenbeat_wake', each::text) from generate_series(1, 1000) as each;
             return null;
         """)
-        assert (await shop.closed(job)).state is RunState.COMPLETED
-        job = await shop.call("return null;")
-        assert (await shop.closed(job)).state is RunState.COMPLETED
+        assert (await sql_schema.closed(job)).state is RunState.COMPLETED
+        job = await sql_schema.call("return null;")
+        assert (await sql_schema.closed(job)).state is RunState.COMPLETED
 
 
 # What every role may do to itself.
@@ -83,22 +87,26 @@ SPITE = (
 )
 
 
-async def test_a_role_that_was_spoilt_by_a_function_is_put_right(shop: Shop) -> None:
-    async with shop.serving():
+async def test_a_role_that_was_spoilt_by_a_function_is_put_right(sql_schema: SqlSchema) -> None:
+    async with sql_schema.serving():
         for spite in SPITE:
             alter = f"execute format('alter role %I ' || {quoted(spite)}, session_user);"
             for body in (alter, "insert into shop.sale (note) values ('sold');"):
-                job = await shop.call(f"{body} return null;", policy=ONCE)
-                assert (await shop.closed(job)).state is RunState.COMPLETED, spite
-    assert await shop.notes() == ["sold"] * len(SPITE)
+                job = await sql_schema.call(f"{body} return null;", policy=ONCE)
+                assert (await sql_schema.closed(job)).state is RunState.COMPLETED, spite
+    assert await sql_schema.notes() == ["sold"] * len(SPITE)
 
 
-async def test_what_a_role_has_set_for_other_databases_is_of_no_account(shop: Shop) -> None:
-    role = (await SqlLogin(shop.database).prepare()).role
+async def test_what_a_role_has_set_for_other_databases_is_of_no_account(
+    sql_schema: SqlSchema,
+) -> None:
+    role = (await SqlLogin(sql_schema.database).prepare()).role
     for place, is_spoilt in (("in database postgres", False), ("", True)):
-        await shop.script(f"alter role {role} {place} set work_mem = '1MB'")
-        assert await shop.database.fetch_value(SQL["has_role_settings"], role=role) is is_spoilt
-        await shop.script(f"alter role {role} {place} reset all")
+        await sql_schema.script(f"alter role {role} {place} set work_mem = '1MB'")
+        assert (
+            await sql_schema.database.fetch_value(SQL["has_role_settings"], role=role) is is_spoilt
+        )
+        await sql_schema.script(f"alter role {role} {place} reset all")
 
 
 WAIT = """
@@ -117,11 +125,13 @@ WAIT = """
     ],
     ids=["itself", "a trigger that waits for the commit"],
 )
-async def test_a_function_cannot_give_more_time_to(shop: Shop, before: str, work: str) -> None:
+async def test_a_function_cannot_give_more_time_to(
+    sql_schema: SqlSchema, before: str, work: str
+) -> None:
     """The server alone ends it: where nobody is left to look at a timer."""
-    await shop.script(before)
-    await shop.function(f"set statement_timeout = 0; {work}; return null;")
-    login = SqlLogin(shop.database)
+    await sql_schema.script(before)
+    await sql_schema.function(f"set statement_timeout = 0; {work}; return null;")
+    login = SqlLogin(sql_schema.database)
 
     async def call() -> None:
         async with login.transaction({"statement_timeout": "100ms"}, ignore) as session:

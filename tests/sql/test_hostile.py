@@ -8,7 +8,7 @@ import pytest
 
 from evenbeat import store
 from evenbeat.core.jobs.model import RunState
-from tests.sql.sql_schema import Shop
+from tests.sql.sql_schema import SqlSchema
 
 WHO = "return to_jsonb(array[session_user::text, current_user::text]);"
 
@@ -43,19 +43,19 @@ def quoted(text: str) -> str:
         "execute 'set role none';",
     ],
 )
-async def test_no_way_leads_back_to_the_engine(shop: Shop, escape: str) -> None:
-    run = await shop.outcome(escape + WHO)
-    role = await shop.value("select role::text from evenbeat.sql_login")
+async def test_no_way_leads_back_to_the_engine(sql_schema: SqlSchema, escape: str) -> None:
+    run = await sql_schema.outcome(escape + WHO)
+    role = await sql_schema.value("select role::text from evenbeat.sql_login")
     assert (run.state, run.result) == (RunState.COMPLETED, [role, role])
 
 
-async def test_the_tables_of_the_engine_are_closed(shop: Shop) -> None:
-    tables = await shop.fetch(
+async def test_the_tables_of_the_engine_are_closed(sql_schema: SqlSchema) -> None:
+    tables = await sql_schema.fetch(
         "select relname, relkind from pg_class where relnamespace = 'evenbeat'::regnamespace"
         " and relkind in ('r', 'v', 'S') order by 1"
     )
     assert len(tables) > 20
-    run = await shop.outcome(
+    run = await sql_schema.outcome(
         tries(*(f"select * from evenbeat.{table['relname']}" for table in tables))
     )
     assert run.result == ["42501"] * len(tables)
@@ -131,19 +131,21 @@ DENIED = {
 
 
 @pytest.mark.parametrize("statements", DENIED.values(), ids=DENIED)
-async def test_no_way_leads(shop: Shop, statements: tuple[str, ...]) -> None:
-    run = await shop.outcome("create temp table bait (job_id bigint);" + tries(*statements))
+async def test_no_way_leads(sql_schema: SqlSchema, statements: tuple[str, ...]) -> None:
+    run = await sql_schema.outcome("create temp table bait (job_id bigint);" + tries(*statements))
     told = dict(zip(statements, run.result, strict=True))
     assert told == dict.fromkeys(statements, "42501")
 
 
-async def test_its_transaction_is_not_the_function_s_to_end(shop: Shop) -> None:
+async def test_its_transaction_is_not_the_function_s_to_end(sql_schema: SqlSchema) -> None:
     ends = ("commit", "rollback", "savepoint mine", "prepare transaction 'mine'")
-    assert (await shop.outcome(tries(*ends))).result == ["0A000"] * len(ends)
+    assert (await sql_schema.outcome(tries(*ends))).result == ["0A000"] * len(ends)
 
 
-async def test_no_function_with_the_rights_of_the_engine_is_for_everybody(shop: Shop) -> None:
-    rows = await shop.fetch(
+async def test_no_function_with_the_rights_of_the_engine_is_for_everybody(
+    sql_schema: SqlSchema,
+) -> None:
+    rows = await sql_schema.fetch(
         """
         select pg_proc.oid::regprocedure::text as name
         from pg_proc
@@ -168,9 +170,11 @@ def test_nothing_waits_for_a_lock_that_every_function_can_take() -> None:
     assert asking == ["migrations.sql"]
 
 
-async def test_a_guessed_token_ends_no_run(shop: Shop, other_session: asyncpg.Connection) -> None:
+async def test_a_guessed_token_ends_no_run(
+    sql_schema: SqlSchema, other_session: asyncpg.Connection
+) -> None:
     """Its own run, with every token but the right one; and all of it is one transaction."""
-    arguments = await shop.value(
+    arguments = await sql_schema.value(
         "select pg_get_function_identity_arguments(oid) from pg_proc where proname = 'settle_run'"
         " and pronamespace = 'evenbeat'::regnamespace"
     )
@@ -182,11 +186,13 @@ async def test_a_guessed_token_ends_no_run(shop: Shop, other_session: asyncpg.Co
         cast = (f"{value}::{kind}" for value, kind in zip(values, kinds, strict=True))
         return f"select * from evenbeat.settle_run({', '.join(cast)})"
 
-    run = await shop.outcome(tries(guess("0"), guess("null"), guess("-1"), guess("4611686018427")))
+    run = await sql_schema.outcome(
+        tries(guess("0"), guess("null"), guess("-1"), guess("4611686018427"))
+    )
     assert (run.state, run.result) == (RunState.COMPLETED, ["EB001"] * 4)
 
 
-async def test_the_token_is_nowhere_to_be_seen(shop: Shop) -> None:
+async def test_the_token_is_nowhere_to_be_seen(sql_schema: SqlSchema) -> None:
     """Not in the text of a statement, nor in a setting, nor in what is prepared or locked."""
     body = """
         return jsonb_build_object(
@@ -198,11 +204,11 @@ async def test_the_token_is_nowhere_to_be_seen(shop: Shop) -> None:
             'held', (select token from shop.token)
         );
     """
-    await shop.script(
+    await sql_schema.script(
         "create view shop.token as select token::text from evenbeat.pulse where token > 0;"
         "grant select on shop.token to evenbeat_sql"
     )
-    run = await shop.outcome(body)
+    run = await sql_schema.outcome(body)
     seen = dict(run.result)
     token = seen.pop("held")
     assert len(token) > 10
@@ -211,24 +217,24 @@ async def test_the_token_is_nowhere_to_be_seen(shop: Shop) -> None:
 
 @pytest.mark.parametrize("timing", ["initially deferred", "initially immediate"])
 async def test_a_trigger_that_waits_for_the_commit_fails_the_run_like_any_error(
-    shop: Shop, timing: str
+    sql_schema: SqlSchema, timing: str
 ) -> None:
-    await shop.script(f"""
+    await sql_schema.script(f"""
         create function shop.refuse() returns trigger language plpgsql
         as $$ begin raise exception 'not at the end either'; end $$;
         create constraint trigger refuse after insert on shop.sale
         deferrable {timing} for each row execute function shop.refuse();
     """)
-    run = await shop.outcome("insert into shop.sale (note) values ('never'); return null;")
+    run = await sql_schema.outcome("insert into shop.sale (note) values ('never'); return null;")
     assert (run.state, run.error) == (RunState.FAILED, "not at the end either")
-    assert await shop.notes() == []
+    assert await sql_schema.notes() == []
 
 
-async def test_a_trigger_that_defers_once_more_is_met_at_the_commit(shop: Shop) -> None:
+async def test_a_trigger_that_defers_once_more_is_met_at_the_commit(sql_schema: SqlSchema) -> None:
     """After the end of the run was written: it is undone with the rest, and the error is kept.
 
     What it may do at that moment is what the login may."""
-    await shop.script("""
+    await sql_schema.script("""
         create function shop.refuse() returns trigger language plpgsql as $$ begin
             if new.note = 'again' then
                 execute 'set constraints all deferred';
@@ -241,29 +247,29 @@ async def test_a_trigger_that_defers_once_more_is_met_at_the_commit(shop: Shop) 
         create constraint trigger refuse after insert on shop.sale
         deferrable initially deferred for each row execute function shop.refuse();
     """)
-    run = await shop.outcome("insert into shop.sale (note) values ('again'); return null;")
+    run = await sql_schema.outcome("insert into shop.sale (note) values ('again'); return null;")
     assert (run.state, run.error) == (RunState.FAILED, "permission denied for table job")
-    assert await shop.notes() == []
-    assert await shop.value("select count(*) from evenbeat.run") == 1
+    assert await sql_schema.notes() == []
+    assert await sql_schema.value("select count(*) from evenbeat.run") == 1
 
 
-async def test_a_cursor_that_outlives_its_transaction_reads_nothing(shop: Shop) -> None:
+async def test_a_cursor_that_outlives_its_transaction_reads_nothing(sql_schema: SqlSchema) -> None:
     """Such a cursor is filled at the commit, by whoever the session belongs to then."""
-    run = await shop.outcome(
+    run = await sql_schema.outcome(
         "execute 'declare loot cursor with hold for select shop.peek()'; return null;"
     )
     assert run.state is RunState.FAILED
-    await shop.script("""
+    await sql_schema.script("""
         create function shop.peek() returns bigint language plpgsql
         as $$ begin return (select count(*) from evenbeat.job); end $$;
     """)
-    run = await shop.outcome(
+    run = await sql_schema.outcome(
         "execute 'declare loot cursor with hold for select shop.peek()'; return null;"
     )
     assert (run.state, run.error) == (RunState.FAILED, "permission denied for table job")
 
 
-async def test_temporary_objects_do_not_stand_in_for_ours(shop: Shop) -> None:
+async def test_temporary_objects_do_not_stand_in_for_ours(sql_schema: SqlSchema) -> None:
     body = """
         create temp table pulse (id bigint); create temp table run (id bigint);
         create temp table job (id bigint); create temp table text (id bigint);
@@ -275,37 +281,37 @@ async def test_temporary_objects_do_not_stand_in_for_ours(shop: Shop) -> None:
         insert into shop.sale (note) values ('sold');
         return '{"fine": true}';
     """
-    run = await shop.outcome(body)
+    run = await sql_schema.outcome(body)
     assert (run.state, run.result) == (RunState.COMPLETED, {"fine": True})
     assert run.finished_at is not None
     assert run.finished_at.year == 2030
-    assert await shop.notes() == ["sold"]
+    assert await sql_schema.notes() == ["sold"]
 
 
 async def test_a_function_finds_its_own_schema_and_what_is_hidden_there_by_nobody(
-    shop: Shop,
+    sql_schema: SqlSchema,
 ) -> None:
-    run = await shop.outcome("""
+    run = await sql_schema.outcome("""
         create temp table sale (note text);
         insert into sale (note) values ('in the shop');
         return to_jsonb(current_setting('search_path'));
     """)
     assert run.result == "pg_catalog, shop, pg_temp"
-    assert await shop.notes() == ["in the shop"]
+    assert await sql_schema.notes() == ["in the shop"]
 
 
-async def test_a_procedure_cannot_commit_half_of_it(shop: Shop) -> None:
-    await shop.script("""
+async def test_a_procedure_cannot_commit_half_of_it(sql_schema: SqlSchema) -> None:
+    await sql_schema.script("""
         create procedure shop.halve() language plpgsql as $$ begin
             insert into shop.sale (note) values ('half'); commit;
         end $$;
     """)
-    run = await shop.outcome("call shop.halve(); return null;")
+    run = await sql_schema.outcome("call shop.halve(); return null;")
     assert (run.state, run.error) == (RunState.FAILED, "invalid transaction termination")
-    assert await shop.notes() == []
+    assert await sql_schema.notes() == []
 
 
-async def test_nothing_of_a_session_is_met_by_the_next_run(shop: Shop) -> None:
+async def test_nothing_of_a_session_is_met_by_the_next_run(sql_schema: SqlSchema) -> None:
     leaves = """
         perform pg_advisory_lock(4711);
         create temp table mine (id int);
@@ -328,8 +334,8 @@ async def test_nothing_of_a_session_is_met_by_the_next_run(shop: Shop) -> None:
             'setting', current_setting('shop.mine', true)
         );
     """
-    assert (await shop.outcome(leaves)).state is RunState.COMPLETED
-    run = await shop.outcome(looks)
+    assert (await sql_schema.outcome(leaves)).state is RunState.COMPLETED
+    run = await sql_schema.outcome(looks)
     assert run.result == {
         "locks": 0,
         "tables": 0,
@@ -341,12 +347,12 @@ async def test_nothing_of_a_session_is_met_by_the_next_run(shop: Shop) -> None:
 
 
 async def test_a_function_that_gets_the_engine_s_rights_after_its_job_was_written_is_not_called(
-    shop: Shop,
+    sql_schema: SqlSchema,
 ) -> None:
-    job = await shop.call("insert into shop.sale (note) values ('never'); return null;")
-    await shop.script("alter function shop.work() security definer")
-    async with shop.serving():
-        run = await shop.closed(job)
+    job = await sql_schema.call("insert into shop.sale (note) values ('never'); return null;")
+    await sql_schema.script("alter function shop.work() security definer")
+    async with sql_schema.serving():
+        run = await sql_schema.closed(job)
     assert run.state is RunState.FAILED
     assert "is SECURITY DEFINER and belongs to evenbeat" in (run.error or "")
-    assert await shop.notes() == []
+    assert await sql_schema.notes() == []

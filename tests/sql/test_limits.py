@@ -7,7 +7,7 @@ import asyncpg
 
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import ErrorClass, RunState, State
-from tests.sql.sql_schema import Shop
+from tests.sql.sql_schema import SqlSchema
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -29,68 +29,74 @@ SESSIONS = """
 """
 
 
-async def sleeping(shop: Shop) -> Any:
+async def sleeping(sql_schema: SqlSchema) -> Any:
     """The session of a function that sleeps."""
 
     async def look() -> Any:
-        found = await shop.fetch(f"{SESSIONS} and wait_event = 'PgSleep'")
+        found = await sql_schema.fetch(f"{SESSIONS} and wait_event = 'PgSleep'")
         return found and found[0]
 
     return await eventually(look, "a function that sleeps")
 
 
-async def nobody_is_left(shop: Shop) -> None:
+async def nobody_is_left(sql_schema: SqlSchema) -> None:
     async def look() -> bool:
-        return not await shop.fetch(SESSIONS)
+        return not await sql_schema.fetch(SESSIONS)
 
     await eventually(look, "the end of every session")
 
 
-async def test_a_function_that_takes_longer_than_its_timeout_is_ended(shop: Shop) -> None:
-    run = await shop.outcome(SLEEPS, timeout=timedelta(milliseconds=300))
+async def test_a_function_that_takes_longer_than_its_timeout_is_ended(
+    sql_schema: SqlSchema,
+) -> None:
+    run = await sql_schema.outcome(SLEEPS, timeout=timedelta(milliseconds=300))
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.TIMEOUT)
-    await nobody_is_left(shop)
-    assert await shop.notes() == []
+    await nobody_is_left(sql_schema)
+    assert await sql_schema.notes() == []
 
 
-async def test_a_function_that_ignores_its_cancellation_is_ended_all_the_same(shop: Shop) -> None:
-    run = await shop.outcome(IGNORES, timeout=timedelta(milliseconds=300))
+async def test_a_function_that_ignores_its_cancellation_is_ended_all_the_same(
+    sql_schema: SqlSchema,
+) -> None:
+    run = await sql_schema.outcome(IGNORES, timeout=timedelta(milliseconds=300))
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.TIMEOUT)
     assert "still runs" not in (run.error or "")
-    await nobody_is_left(shop)
+    await nobody_is_left(sql_schema)
 
 
-async def test_a_job_that_is_cancelled_ends_its_query(shop: Shop) -> None:
-    async with shop.serving():
-        job = await shop.call(SLEEPS)
-        await sleeping(shop)
-        await shop.cancel(job)
-        run = await shop.closed(job)
-        await nobody_is_left(shop)
+async def test_a_job_that_is_cancelled_ends_its_query(sql_schema: SqlSchema) -> None:
+    async with sql_schema.serving():
+        job = await sql_schema.call(SLEEPS)
+        await sleeping(sql_schema)
+        await sql_schema.cancel(job)
+        run = await sql_schema.closed(job)
+        await nobody_is_left(sql_schema)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.CANCELLED)
-    assert await shop.notes() == []
+    assert await sql_schema.notes() == []
 
 
-async def test_a_node_that_stops_hands_the_run_back_and_ends_its_query(shop: Shop) -> None:
-    async with shop.serving(drain_timeout=timedelta(0)) as stopping:
-        job = await shop.call(SLEEPS)
-        await sleeping(shop)
+async def test_a_node_that_stops_hands_the_run_back_and_ends_its_query(
+    sql_schema: SqlSchema,
+) -> None:
+    async with sql_schema.serving(drain_timeout=timedelta(0)) as stopping:
+        job = await sql_schema.call(SLEEPS)
+        await sleeping(sql_schema)
         stopping.set()
-        run = await shop.closed(job)
+        run = await sql_schema.closed(job)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.HANDED_BACK)
-    await nobody_is_left(shop)
-    assert (await shop.look(job)).pulse.state is State.SCHEDULED
-    assert await shop.notes() == []
+    await nobody_is_left(sql_schema)
+    assert (await sql_schema.find(job)).pulse.state is State.SCHEDULED
+    assert await sql_schema.notes() == []
 
 
 async def test_a_function_waits_for_a_lock_only_for_a_while(
-    shop: Shop, other_session: asyncpg.Connection
+    sql_schema: SqlSchema, other_session: asyncpg.Connection
 ) -> None:
     """The wait of half a minute is shortened, as any function may do."""
     body = "delete from shop.sale; return null;"
     async with other_session.transaction():
         await other_session.execute("lock table shop.sale in exclusive mode")
-        run = await shop.outcome(body, more="set lock_timeout = '100ms'")
+        run = await sql_schema.outcome(body, more="set lock_timeout = '100ms'")
     assert (run.state, run.error) == (
         RunState.FAILED,
         "canceling statement due to lock timeout",
@@ -99,47 +105,52 @@ async def test_a_function_waits_for_a_lock_only_for_a_while(
 
 
 async def test_a_backend_that_is_killed_fails_its_run_and_the_next_attempt_works(
-    shop: Shop, clock: Clock
+    sql_schema: SqlSchema, clock: Clock
 ) -> None:
-    async with shop.serving():
-        job = await shop.call(SLEEPS)
-        session = await sleeping(shop)
-        await shop.function("insert into shop.sale (note) values ('once'); return null;")
-        await shop.fetch("select pg_terminate_backend($1)", session["pid"])
-        first = await shop.closed(job)
+    async with sql_schema.serving():
+        job = await sql_schema.call(SLEEPS)
+        session = await sleeping(sql_schema)
+        await sql_schema.function("insert into shop.sale (note) values ('once'); return null;")
+        await sql_schema.fetch("select pg_terminate_backend($1)", session["pid"])
+        first = await sql_schema.closed(job)
         await clock.advance(minutes=1)
-        second = await shop.closed(job, 2)
+        second = await sql_schema.closed(job, 2)
     assert (first.state, first.error_class) == (RunState.FAILED, ErrorClass.HANDLER_ERROR)
     assert "terminating connection" in (first.error or "")
     assert second.state is RunState.COMPLETED
-    assert await shop.notes() == ["once"]
+    assert await sql_schema.notes() == ["once"]
 
 
-async def test_no_more_functions_run_at_once_than_there_are_connections(shop: Shop) -> None:
+async def test_no_more_functions_run_at_once_than_there_are_connections(
+    sql_schema: SqlSchema,
+) -> None:
     """The others are not even claimed: their time has not begun."""
     body = "perform pg_advisory_xact_lock_shared(4711); return null;"
-    async with shop.database.connection() as holder:
+    async with sql_schema.database.connection() as holder:
         await holder.execute("select pg_advisory_lock(4711)")
-        async with shop.serving(sql_connections=2):
-            jobs = [await shop.call(body) for _ in range(5)]
+        async with sql_schema.serving(sql_connections=2):
+            jobs = [await sql_schema.call(body) for _ in range(5)]
             for job in jobs[:2]:
-                await shop.started(job)
-            await eventually(lambda: waiting(shop), "two that wait")
-            assert await shop.value("select count(*) from evenbeat.pulse where token > 0") == 2
+                await sql_schema.started(job)
+            await eventually(lambda: waiting(sql_schema), "two that wait")
+            assert (
+                await sql_schema.value("select count(*) from evenbeat.pulse where token > 0") == 2
+            )
             await holder.execute("select pg_advisory_unlock(4711)")
             for job in jobs:
-                assert (await shop.closed(job)).state is RunState.COMPLETED
+                assert (await sql_schema.closed(job)).state is RunState.COMPLETED
 
 
-async def waiting(shop: Shop) -> bool:
-    return len(await shop.fetch(f"{SESSIONS} and wait_event_type = 'Lock'")) == 2
+async def waiting(sql_schema: SqlSchema) -> bool:
+    return len(await sql_schema.fetch(f"{SESSIONS} and wait_event_type = 'Lock'")) == 2
 
 
-async def test_a_place_in_a_group_comes_free_with_the_commit(shop: Shop) -> None:
-    async with shop.serving():
+async def test_a_place_in_a_group_comes_free_with_the_commit(sql_schema: SqlSchema) -> None:
+    async with sql_schema.serving():
         jobs = [
-            await shop.call("return null;", group=Group("till", max_running=1)) for _ in range(4)
+            await sql_schema.call("return null;", group=Group("till", max_running=1))
+            for _ in range(4)
         ]
         for job in jobs:
-            assert (await shop.closed(job)).state is RunState.COMPLETED
-    assert await shop.value("select count(*) from evenbeat.permit") == 0
+            assert (await sql_schema.closed(job)).state is RunState.COMPLETED
+    assert await sql_schema.value("select count(*) from evenbeat.permit") == 0

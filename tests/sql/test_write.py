@@ -13,7 +13,7 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.handlers.sql_function import SqlFunction
-from tests.sql.sql_schema import ONCE, Shop
+from tests.sql.sql_schema import ONCE, SqlSchema
 
 FUNCTIONS = """
     create function shop.good() returns jsonb language sql as 'select null::jsonb';
@@ -37,8 +37,8 @@ def definition(payload: Any) -> Definition:
 
 
 @pytest.fixture
-def desk(shop: Shop) -> Jobs:
-    return Jobs(shop.database, Registry(known=[SqlFunction()]))
+def jobs(sql_schema: SqlSchema) -> Jobs:
+    return Jobs(sql_schema.database, Registry(known=[SqlFunction()]))
 
 
 # By the payload alone, wherever it is looked at.
@@ -74,81 +74,85 @@ UNFIT: list[tuple[Any, str, str]] = [
 ]
 
 
-async def test_what_can_never_work_is_refused_by_its_field(shop: Shop, desk: Jobs) -> None:
-    await shop.script(FUNCTIONS)
+async def test_what_can_never_work_is_refused_by_its_field(
+    sql_schema: SqlSchema, jobs: Jobs
+) -> None:
+    await sql_schema.script(FUNCTIONS)
     for payload, field, told in MALFORMED + UNFIT:
         with pytest.raises(InvalidInput) as refused:
-            await desk.add(definition(payload))
+            await jobs.add(definition(payload))
         [error] = refused.value.errors
         assert error.field == field, payload
         assert told in error.message, payload
-    assert await shop.value("select count(*) from evenbeat.job") == 0
+    assert await sql_schema.value("select count(*) from evenbeat.job") == 0
 
 
-async def test_of_many_jobs_those_at_fault_are_named(shop: Shop, desk: Jobs) -> None:
-    await shop.script(FUNCTIONS)
+async def test_of_many_jobs_those_at_fault_are_named(sql_schema: SqlSchema, jobs: Jobs) -> None:
+    await sql_schema.script(FUNCTIONS)
     good = definition({"function": "shop.good"})
     bad = [definition(payload) for payload, _, _ in MALFORMED + UNFIT]
     with pytest.raises(InvalidInput) as refused:
-        await desk.add_many([good, *bad, good])
+        await jobs.add_many([good, *bad, good])
     assert [error.field for error in refused.value.errors] == [
         f"jobs[{place}].{field}" for place, (_, field, _) in enumerate(MALFORMED + UNFIT, 1)
     ]
-    assert (await desk.add_many([good] * 3)).new_count == 3
+    assert (await jobs.add_many([good] * 3)).new_count == 3
 
 
-async def test_an_edit_is_checked_as_well(shop: Shop, desk: Jobs) -> None:
-    await shop.script(FUNCTIONS)
-    job = await desk.add(definition({"function": "shop.good"}))
+async def test_an_edit_is_checked_as_well(sql_schema: SqlSchema, jobs: Jobs) -> None:
+    await sql_schema.script(FUNCTIONS)
+    job = await jobs.add(definition({"function": "shop.good"}))
     with pytest.raises(InvalidInput, match=r"payload\.function: there is no function shop\.bad"):
-        await desk.edit(job.uid, definition({"function": "shop.bad"}))
+        await jobs.edit(job.uid, definition({"function": "shop.bad"}))
 
 
-async def test_names_are_read_as_sql_reads_them(shop: Shop) -> None:
-    await shop.script(FUNCTIONS)
-    async with shop.serving():
+async def test_names_are_read_as_sql_reads_them(sql_schema: SqlSchema) -> None:
+    await sql_schema.script(FUNCTIONS)
+    async with sql_schema.serving():
         for name in ("shop.good", 'SHOP."good"', 'shop."Odd Name"'):
-            job = await shop.add(kind="sql_function", payload={"function": name})
-            assert (await shop.closed(job)).state is RunState.COMPLETED
+            job = await sql_schema.add(kind="sql_function", payload={"function": name})
+            assert (await sql_schema.closed(job)).state is RunState.COMPLETED
 
 
 async def test_a_function_may_be_made_in_the_transaction_that_adds_its_job(
-    shop: Shop, desk: Jobs, other_session: asyncpg.Connection
+    sql_schema: SqlSchema, jobs: Jobs, other_session: asyncpg.Connection
 ) -> None:
     async with other_session.transaction():
         await other_session.execute(FUNCTIONS)
-        job = await desk.add(definition({"function": "shop.good"}), connection=other_session)
+        job = await jobs.add(definition({"function": "shop.good"}), connection=other_session)
         with pytest.raises(InvalidInput, match="there is no function"):
-            await desk.add(definition({"function": "shop.good"}))
-    assert (await shop.look(job)).definition.payload == {"function": "shop.good"}
+            await jobs.add(definition({"function": "shop.good"}))
+    assert (await sql_schema.find(job)).definition.payload == {"function": "shop.good"}
 
 
 @pytest.fixture
-async def keeper(shop: Shop) -> AsyncIterator[str]:
+async def keeper(sql_schema: SqlSchema) -> AsyncIterator[str]:
     """A role of somebody's application, which owns a table that nobody else may touch."""
-    role = f"keeper_{shop.database.url.rpartition('/')[2].partition('?')[0]}"
+    role = f"keeper_{sql_schema.database.url.rpartition('/')[2].partition('?')[0]}"
     drop = f"drop owned by {role}; drop role {role}"
-    await shop.script(f"""
+    await sql_schema.script(f"""
         do $$ begin if exists (select from pg_roles where rolname = '{role}') then {drop};
         end if; end $$;
         create role {role}; grant usage, create on schema shop to {role};
         create table shop.vault (note text); alter table shop.vault owner to {role};
     """)
     yield role
-    await shop.script(drop)
+    await sql_schema.script(drop)
 
 
 async def test_a_function_with_the_rights_of_its_owner_does_what_the_owner_may(
-    shop: Shop, keeper: str
+    sql_schema: SqlSchema, keeper: str
 ) -> None:
     body = "insert into shop.vault (note) values (current_user); return null;"
-    await shop.function(body, more="security definer set search_path = shop, pg_temp")
-    await shop.script(f"alter function shop.work() owner to {keeper}")
-    async with shop.serving():
-        run = await shop.closed(await shop.call(policy=ONCE))
-        await shop.function("delete from shop.vault; return null;", name="other()")
-        job = await shop.add(kind="sql_function", payload={"function": "shop.other"}, policy=ONCE)
-        other = await shop.closed(job)
+    await sql_schema.function(body, more="security definer set search_path = shop, pg_temp")
+    await sql_schema.script(f"alter function shop.work() owner to {keeper}")
+    async with sql_schema.serving():
+        run = await sql_schema.closed(await sql_schema.call(policy=ONCE))
+        await sql_schema.function("delete from shop.vault; return null;", name="other()")
+        job = await sql_schema.add(
+            kind="sql_function", payload={"function": "shop.other"}, policy=ONCE
+        )
+        other = await sql_schema.closed(job)
     assert run.state is RunState.COMPLETED
-    assert await shop.value("select note from shop.vault") == keeper
+    assert await sql_schema.value("select note from shop.vault") == keeper
     assert (other.state, other.error) == (RunState.FAILED, "permission denied for table vault")

@@ -1,9 +1,9 @@
 import pytest
 
 from evenbeat.store.database.pool import Database
-from tests.store.given import Shop, open_shop
+from tests.store.given import JobStore, open_job_store
 
 
 @pytest.fixture
-async def shop(database: Database) -> Shop:
-    return await open_shop(database)
+async def job_store(database: Database) -> JobStore:
+    return await open_job_store(database)

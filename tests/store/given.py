@@ -38,7 +38,7 @@ def definition(schedule: str = "every 1h", kind: str = "echo", **more: Any) -> D
 
 
 @dataclass(frozen=True)
-class Shop:
+class JobStore:
     """A database with one node that serves `echo` and `crawl`, in lanes without labels."""
 
     database: Database
@@ -100,7 +100,7 @@ class Shop:
             ],
         )
 
-    async def look(self, job: Job) -> Job:
+    async def find(self, job: Job) -> Job:
         return await jobs.find_job(self.database, job.uid)
 
     async def fetch(self, query: str, *values: Any) -> list[Any]:
@@ -138,10 +138,10 @@ async def insert(
     return (await job_inserts.insert_jobs(session, [newborn], group_ids=ids)).count == 1
 
 
-async def open_shop(database: Database) -> Shop:
+async def open_job_store(database: Database) -> JobStore:
     await nodes.open_lanes(database, ["crawl", "echo"])
     lanes = {lane.kind: lane.id for lane in await nodes.list_lanes(database)}
-    return Shop(database, lanes, await join(database, "a:1"))
+    return JobStore(database, lanes, await join(database, "a:1"))
 
 
 async def join(database: Database, name: str, labels: Sequence[str] = ()) -> int:

@@ -33,14 +33,14 @@ IS_LARGE = f"""
 """
 
 
-class Kept(asyncpg.Connection):
+class UnclosedConnection(asyncpg.Connection):
     """A connection that stays open when it is closed."""
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncpg's
         """Do nothing: the next test uses it."""
 
 
-class KeptRoute(Route):
+class ReusedRoute(Route):
     """Always gives the same connection; a new one only if a test has ended it."""
 
     kept: Any = None
@@ -55,19 +55,21 @@ class KeptRoute(Route):
 
     async def _dial(self, **options: Any) -> Any:
         # 0: no limit. The query of all rules is longer than what asyncpg caches by default.
-        return await super()._dial(**options, connection_class=Kept, max_cacheable_statement_size=0)
+        return await super()._dial(
+            **options, connection_class=UnclosedConnection, max_cacheable_statement_size=0
+        )
 
     async def leave(self) -> None:
         if self.kept is not None:
             await asyncpg.Connection.close(self.kept)
 
 
-class Caretaker:
+class DatabaseReset:
     """Resets and checks the database on its own event loop, while the test's is not running."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(url, clock="set")
-        self._database.route = self._route = KeptRoute(url)
+        self._database.route = self._route = ReusedRoute(url)
         self._loop = asyncio.new_event_loop()
 
     def prepare(self, instant: datetime) -> None:

@@ -48,7 +48,7 @@ class Child:
             os.kill(self.pid, number)
 
 
-class Nursery:
+class ProcessForker:
     """The process that has loaded `evenbeat` and forks the others."""
 
     def __init__(self) -> None:
@@ -83,9 +83,9 @@ class Nursery:
 
 
 @functools.cache
-def nursery() -> Nursery:
+def process_forker() -> ProcessForker:
     """One for this process."""
-    return Nursery()
+    return ProcessForker()
 
 
 # --- in the process that forks -------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 
-from tests.support.forked_processes import nursery
+from tests.support.forked_processes import process_forker
 from tests.support.waiting import eventually
 
 EVENBEAT = Path(sys.executable).with_name("evenbeat")
@@ -40,7 +40,7 @@ class Process:
                 )
             else:
                 streams = (nothing.fileno(), output.fileno(), output.fileno())
-                self._process = nursery().spawn(
+                self._process = process_forker().spawn(
                     arguments, environ=environ, cwd=cwd, streams=streams
                 )
 

@@ -16,7 +16,7 @@ from evenbeat.store.database.pool import Database
 FORGET_PLANS = "discard plans"
 
 
-class KeptLoop(asyncio.SelectorEventLoop):
+class ReusedLoop(asyncio.SelectorEventLoop):
     """Ends all tasks with its test, and can be used again by the next one."""
 
     def close(self) -> None:
@@ -36,15 +36,15 @@ class KeptLoop(asyncio.SelectorEventLoop):
 
 
 @functools.cache
-def loop() -> KeptLoop:
+def loop() -> ReusedLoop:
     """One for this process."""
-    return KeptLoop()
+    return ReusedLoop()
 
 
-class LentDatabase(Database):
+class ReusedDatabase(Database):
     """A database on connections of earlier tests."""
 
-    def __init__(self, url: str, connections: "Connections") -> None:
+    def __init__(self, url: str, connections: "ReusedConnections") -> None:
         super().__init__(url, clock="set")
         self._connections = connections
 
@@ -59,7 +59,7 @@ class LentDatabase(Database):
             await self._connections.give_back(pool)
 
 
-class Connections:
+class ReusedConnections:
     """Holds the pool of connections between two tests."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Connections:
     def database(self, url: str) -> Database:
         """A database on the reused connections; on new ones if the test runs on another loop."""
         is_reused = asyncio.get_running_loop() is loop()
-        return LentDatabase(url, self) if is_reused else Database(url, clock="set")
+        return ReusedDatabase(url, self) if is_reused else Database(url, clock="set")
 
     def take(self) -> Any:
         pool, self._pool = self._pool, None

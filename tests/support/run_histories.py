@@ -87,7 +87,7 @@ class Ran:
     state: str = "c"
 
 
-class Archive:
+class RunHistory:
     """Writes jobs and runs of the past into a database."""
 
     def __init__(self, database: Database) -> None:

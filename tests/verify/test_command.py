@@ -89,7 +89,7 @@ async def test_a_database_without_a_schema_is_told_in_one_line(
     assert ended.stderr == ("evenbeat: the schema is not up to date: run `evenbeat db migrate`\n")
 
 
-class Moody:
+class EveryOutcome:
     """A handler with every sort of end."""
 
     kind = "moody"
@@ -115,7 +115,7 @@ async def test_a_node_at_work_leaves_nothing_to_find(
 ) -> None:
     stopping, joined = asyncio.Event(), asyncio.Event()
     async with Evenbeat(settings) as eb:
-        eb.registry.add(Moody())
+        eb.registry.add(EveryOutcome())
         node = asyncio.ensure_future(eb.run_node(stopping, joined.set))
         await joined.wait()
         for schedule in ("now", "every 1m", "every 7m", "cron */5 * * * *"):

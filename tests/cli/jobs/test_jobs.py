@@ -14,25 +14,27 @@ from evenbeat.core.jobs.model import Job, State
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
 from tests.cli.conftest import Call
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 from tests.support.processes import Process
 
 JSON = ("-o", "json")
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
-    return await open_desk(database)
+async def controlled(database: Database) -> ControlledJobs:
+    return await open_controlled_jobs(database)
 
 
-async def stored(desk: Desk, name: str) -> Job:
-    job = await jobs.find_job_by_name(desk.database, name)
+async def stored(controlled: ControlledJobs, name: str) -> Job:
+    job = await jobs.find_job_by_name(controlled.database, name)
     assert job is not None, name
     return job
 
 
 class TestAdd:
-    async def test_a_program_that_nobody_would_run_is_told(self, desk: Desk, call: Call) -> None:
+    async def test_a_program_that_nobody_would_run_is_told(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
         job = {"kind": "program", "payload": {"command": "true"}}
         template = json.dumps({"job": job})
         assert (await call("templates", "put", "tidy", "-f", "-", typed=template)).code == 0
@@ -48,7 +50,9 @@ class TestAdd:
                 "start one with EVENBEAT_PROGRAMS=on.\n"
             ), words
 
-    async def test_every_option_is_a_field_of_the_job(self, desk: Desk, call: Call) -> None:
+    async def test_every_option_is_a_field_of_the_job(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
         said = await call(
             *("jobs", "add", "report", "--kind", "echo", "--cron", "0 8 * * MON-FRI"),
             *("--tz", "Europe/Berlin", "--payload", '{"to": "ann"}', "--label", "team=search"),
@@ -56,7 +60,7 @@ class TestAdd:
             *("--priority", "9", "--catch-up", "none", "--runs-on", "gpu", *JSON),
         )
         shown = said.json
-        job = await stored(desk, "report")
+        job = await stored(controlled, "report")
         assert shown["id"] == str(job.uid)
         assert shown["schedule"] == {"cron": "0 8 * * MON-FRI", "zone": "Europe/Berlin"}
         written = job.definition
@@ -67,7 +71,7 @@ class TestAdd:
         assert (written.policy.max_attempts, written.priority) == (7, 9)
         assert written.policy.timeout.total_seconds() == 300
         assert (written.policy.catch_up, written.runs_on) == ("none", ("gpu",))
-        [entry] = await desk.audit(job=job.uid)
+        [entry] = await controlled.audit(job=job.uid)
         assert entry.action == "add"
         assert entry.actor.name.startswith("cli:")
 
@@ -83,13 +87,13 @@ class TestAdd:
         ids=lambda each: each[0] if isinstance(each, tuple) else "",
     )
     async def test_a_schedule_has_an_option_of_its_own(
-        self, desk: Desk, call: Call, options: tuple[str, ...], schedule: str
+        self, controlled: ControlledJobs, call: Call, options: tuple[str, ...], schedule: str
     ) -> None:
         said = await call("jobs", "add", "--kind", "echo", *options, *JSON)
         assert schedule in said.json["schedule"]
 
     async def test_people_are_told_what_it_means_and_when_it_runs(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         said = await call("jobs", "add", "beat", "--kind", "echo", "--every", "30m")
         first, second = said.out.splitlines()
@@ -98,7 +102,7 @@ class TestAdd:
         assert second == "Next run: 2030-01-01 12:30:00Z (in 30m)"
 
     async def test_a_file_has_the_fields_of_the_api_and_options_win(
-        self, desk: Desk, call: Call, tmp_path: Path
+        self, controlled: ControlledJobs, call: Call, tmp_path: Path
     ) -> None:
         job = {"name": "filed", "kind": "echo", "schedule": "every 1h", "max_retries": 1}
         (tmp_path / "job.json").write_text(json.dumps(job))
@@ -108,12 +112,12 @@ class TestAdd:
             *("--payload", "@payload.json", *JSON),
         )
         assert said.code == 0, said
-        written = (await stored(desk, "filed")).definition
+        written = (await stored(controlled, "filed")).definition
         assert (written.policy.max_attempts, written.priority) == (2, 3)
         assert written.payload == [1, 2]
 
     async def test_many_jobs_of_a_file_come_in_at_once_or_not_at_all(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         many = [{"kind": "echo", "name": f"job {n}"} for n in range(3)]
         said = await call("jobs", "add", "-f", "-", *JSON, typed=json.dumps(many))
@@ -122,22 +126,22 @@ class TestAdd:
         said = await call("jobs", "add", "-f", "-", typed=json.dumps(worse))
         assert said.code == 1
         assert "jobs.1.priority" in said.err
-        assert await desk.value("select count(*) from evenbeat.job") == 3
+        assert await controlled.value("select count(*) from evenbeat.job") == 3
 
     async def test_a_dry_run_checks_everything_and_leaves_nothing(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        await desk.add(due(name="taken"))
+        await controlled.add(due(name="taken"))
         said = await call("jobs", "add", "new", "--kind", "echo", "--every", "1h", "--dry-run")
         assert said.code == 0
         assert said.out.startswith("Would add new: every hour.")
         said = await call("jobs", "add", "taken", "--kind", "echo", "--dry-run")
         assert (said.code, "taken" in said.err) == (1, True)
-        assert await desk.value("select count(*) from evenbeat.job") == 1
-        assert await desk.value("select count(*) from evenbeat.audit") == 0
+        assert await controlled.value("select count(*) from evenbeat.job") == 1
+        assert await controlled.value("select count(*) from evenbeat.audit") == 0
 
     async def test_put_changes_the_job_of_that_name_and_may_be_repeated(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         put = ("jobs", "add", "same", "--put", "--kind", "echo", "--every", "1h", *JSON)
         first, again = await call(*put), await call(*put)
@@ -145,7 +149,9 @@ class TestAdd:
         changed = await call(*put, "--priority", "4")
         assert (changed.json["id"], changed.json["priority"]) == (first.json["id"], 4)
 
-    async def test_what_the_api_would_warn_of_is_told(self, desk: Desk, call: Call) -> None:
+    async def test_what_the_api_would_warn_of_is_told(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
         crawl = {"kind": "crawl", "url": "https://example.com"}
         body = crawl | {"interval_minutes": 360, "interval_type": "hours"}
         said = await call("jobs", "add", "-f", "-", typed=json.dumps(body))
@@ -169,19 +175,21 @@ class TestAdd:
         ids=lambda each: each[0] + each[1] if isinstance(each, tuple) else "",
     )
     async def test_what_is_wrong_is_named(
-        self, desk: Desk, call: Call, options: tuple[str, ...], code: int, what: str
+        self, controlled: ControlledJobs, call: Call, options: tuple[str, ...], code: int, what: str
     ) -> None:
         said = await call("jobs", "add", "x", "--kind", "echo", *options)
         assert said.code == code, said
         assert what in " ".join(said.err.split())
-        assert await desk.value("select count(*) from evenbeat.job") == 0
+        assert await controlled.value("select count(*) from evenbeat.job") == 0
 
 
 class TestList:
-    async def test_jobs_are_filtered_sorted_and_paged(self, desk: Desk, call: Call) -> None:
+    async def test_jobs_are_filtered_sorted_and_paged(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
         for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
-            await desk.add(due(name=name, labels={"team": team}))
-        await desk.jobs.pause((await stored(desk, "c")).uid)
+            await controlled.add(due(name=name, labels={"team": team}))
+        await controlled.jobs.pause((await stored(controlled, "c")).uid)
 
         async def names(*options: str) -> list[str]:
             said = await call("jobs", "list", *options, *JSON)
@@ -197,32 +205,34 @@ class TestList:
         assert await names("--limit", "1", "--offset", "1") == ["b"]
 
     async def test_a_table_has_exact_and_relative_times_and_says_how_to_go_on(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         for name in ("a", "b"):
-            await desk.jobs.add(due("every 90m", name=name))
+            await controlled.jobs.add(due("every 90m", name=name))
         said = await call("jobs", "list", "--sort", "name", "--limit", "1")
         assert said.out.splitlines()[1].startswith("a ")
         assert "2030-01-01 13:30:00Z (in 1h30m)" in said.out
         assert said.err == "1 more: go on with --offset 1, or take a larger --limit\n"
 
     async def test_watching_shows_changes_as_they_come(
-        self, desk: Desk, start: Callable[..., Process]
+        self, controlled: ControlledJobs, start: Callable[..., Process]
     ) -> None:
-        await desk.add(due(name="seen first"))
+        await controlled.add(due(name="seen first"))
         process = start("jobs", "list", "--watch")
         assert "seen later" not in await process.says("seen first")
-        await desk.add(due(name="seen later"))
+        await controlled.add(due(name="seen later"))
         assert "seen later" in await process.says("seen later")
 
-    async def test_programs_cannot_watch(self, desk: Desk, call: Call) -> None:
+    async def test_programs_cannot_watch(self, controlled: ControlledJobs, call: Call) -> None:
         assert (await call("jobs", "list", "--watch", *JSON)).code == 2
 
 
 class TestShow:
-    async def test_a_job_is_shown_by_name_and_by_id(self, desk: Desk, call: Call) -> None:
-        job = await desk.add(due(name="report", payload={"n": 1}))
-        await desk.finish(job)
+    async def test_a_job_is_shown_by_name_and_by_id(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        job = await controlled.add(due(name="report", payload={"n": 1}))
+        await controlled.finish(job)
         for called in ("report", job.uid):
             shown = (await call("jobs", "show", called, *JSON)).json
             assert (shown["id"], shown["completed_count"]) == (str(job.uid), 1)
@@ -234,35 +244,39 @@ class TestShow:
         assert "last error" not in fields, "what it does not have is left out"
         assert said.out.splitlines()[-1].split()[:3] == ["1", "completed", "schedule"]
 
-    async def test_the_next_beats_are_in_the_zone_of_the_job(self, desk: Desk, call: Call) -> None:
-        await desk.jobs.add(due("daily 06:00 Asia/Tokyo", name="report"))
+    async def test_the_next_beats_are_in_the_zone_of_the_job(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        await controlled.jobs.add(due("daily 06:00 Asia/Tokyo", name="report"))
         said = await call("jobs", "next", "report", "-n", "2", *JSON)
         assert said.json["beats"] == ["2030-01-01T21:00:00+00:00", "2030-01-02T21:00:00+00:00"]
         said = await call("jobs", "next", "report", "-n", "1")
         assert "Wed 2030-01-02 06:00:00 JST" in said.out
-        await desk.jobs.pause((await stored(desk, "report")).uid)
+        await controlled.jobs.pause((await stored(controlled, "report")).uid)
         assert "it is paused" in (await call("jobs", "next", "report")).out
 
-    async def test_why_it_does_not_run_is_explained(self, desk: Desk, call: Call) -> None:
-        job = await desk.add(due(name="report"))
-        await desk.jobs.pause(job.uid)
+    async def test_why_it_does_not_run_is_explained(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        job = await controlled.add(due(name="report"))
+        await controlled.jobs.pause(job.uid)
         assert (await call("explain", "report")).out.startswith("Paused")
         shown = (await call("explain", job.uid, *JSON)).json
         assert (shown["state"], shown["explanation"][:6]) == ("paused", "Paused")
 
     async def test_the_attempts_of_a_run_by_hand_are_counted_for_themselves(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        job = await desk.jobs.add(due("every 1d", name="report"))
-        await desk.jobs.run(job.uid)
-        await desk.start(job)
+        job = await controlled.jobs.add(due("every 1d", name="report"))
+        await controlled.jobs.run(job.uid)
+        await controlled.start(job)
         assert "attempt 1 of 3" in (await call("explain", "report")).out
 
     async def test_a_name_that_is_mistyped_is_told_with_the_one_that_was_meant(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         for name in ("report", "other"):
-            await desk.add(due(name=name))
+            await controlled.add(due(name=name))
         said = await call("jobs", "show", "reprot")
         assert (said.code, said.out) == (1, "")
         assert said.err == "evenbeat: no job is named 'reprot'; did you mean 'report'?"
@@ -270,7 +284,7 @@ class TestShow:
 
     @pytest.mark.parametrize("command", ["show", "next", "versions", "edit", "restore", "run"])
     async def test_a_job_that_is_not_there_is_one_clear_line(
-        self, desk: Desk, call: Call, command: str
+        self, controlled: ControlledJobs, call: Call, command: str
     ) -> None:
         more = {"edit": ["--priority", "1"], "restore": ["1"]}.get(command, [])
         said = await call("jobs", command, "nobody", *more)
@@ -279,35 +293,37 @@ class TestShow:
 
 class TestEdit:
     async def test_what_is_given_is_changed_and_the_rest_is_left(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        job = await desk.jobs.add(due("every 1h", name="report", payload={"n": 1}))
+        job = await controlled.jobs.add(due("every 1h", name="report", payload={"n": 1}))
         said = await call(
             *("jobs", "edit", "report", "--name", "weekly report", "--weekly", "mon 06:00"),
             *("--label", "team=x", *JSON),
         )
         assert said.json["version"] == 2
-        now = await desk.look(job)
+        now = await controlled.find(job)
         assert (now.definition.name, now.definition.payload) == ("weekly report", {"n": 1})
         assert now.definition.labels == {"team": "x"}
-        assert [entry.action for entry in await desk.audit(job=job.uid)] == ["edit"]
+        assert [entry.action for entry in await controlled.audit(job=job.uid)] == ["edit"]
 
-    async def test_people_see_what_was_and_what_is(self, desk: Desk, call: Call) -> None:
-        await desk.jobs.add(due(name="report"))
+    async def test_people_see_what_was_and_what_is(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        await controlled.jobs.add(due(name="report"))
         dry = await call("jobs", "edit", "report", "--priority", "5", "--dry-run")
         assert ["priority", "0", "5"] in dry.table
-        assert (await stored(desk, "report")).version == 1
+        assert (await stored(controlled, "report")).version == 1
         real = await call("jobs", "edit", "report", "--priority", "5")
         assert real.out.startswith("Changed report, version 2.")
         again = await call("jobs", "edit", "report", "--priority", "5")
         assert again.out == "report is so already.\n"
-        assert (await stored(desk, "report")).version == 2
+        assert (await stored(controlled, "report")).version == 2
 
     async def test_a_dry_run_refuses_and_warns_as_the_edit_would(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        await desk.jobs.add(due(name="taken", group=Group("site", max_running=1)))
-        await desk.jobs.add(due(name="report"))
+        await controlled.jobs.add(due(name="taken", group=Group("site", max_running=1)))
+        await controlled.jobs.add(due(name="report"))
         for options, why in {
             ("--version", "7", "--priority", "1"): "version",
             ("--name", "taken"): "taken",
@@ -323,19 +339,23 @@ class TestEdit:
         said = await call("jobs", "edit", "report", *changes, typed=json.dumps(limits))
         assert said.err.startswith("Warning: limits.max_running 5 is not used")
         assert said.out.startswith("Would change report, version 2.")
-        assert (await stored(desk, "report")).version == 1
-        assert await desk.value("select count(*) from evenbeat.audit") == 0
-        assert await desk.value("select count(*) from evenbeat.lane where runs_on <> '{}'") == 0
+        assert (await stored(controlled, "report")).version == 1
+        assert await controlled.value("select count(*) from evenbeat.audit") == 0
+        assert (
+            await controlled.value("select count(*) from evenbeat.lane where runs_on <> '{}'") == 0
+        )
 
     async def test_a_version_that_is_not_there_any_more_is_refused(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        await desk.jobs.add(due(name="report"))
+        await controlled.jobs.add(due(name="report"))
         said = await call("jobs", "edit", "report", "--priority", "5", "--version", "7")
         assert (said.code, "version 1 and not 7" in said.err) == (1, True)
 
-    async def test_bad_fields_and_empty_edits_are_named(self, desk: Desk, call: Call) -> None:
-        await desk.jobs.add(due(name="report"))
+    async def test_bad_fields_and_empty_edits_are_named(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        await controlled.jobs.add(due(name="report"))
         assert (await call("jobs", "edit", "report")).code == 2
         said = await call("jobs", "edit", "report", "--max-attempts", "0")
         assert (said.code, said.err.startswith("evenbeat: max_attempts: ")) == (1, True)
@@ -344,9 +364,11 @@ class TestEdit:
         said = await call("jobs", "edit", "report", "-f", "-", typed='{"schedule_enabled": false}')
         assert "use `evenbeat jobs enable` or `disable`" in said.err
 
-    async def test_versions_are_listed_and_restored(self, desk: Desk, call: Call) -> None:
-        job = await desk.jobs.add(due(name="report", payload={"n": 1}))
-        await desk.edit(job, payload={"n": 2})
+    async def test_versions_are_listed_and_restored(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        job = await controlled.jobs.add(due(name="report", payload={"n": 1}))
+        await controlled.edit(job, payload={"n": 2})
         found = (await call("jobs", "versions", "report", *JSON)).json["versions"]
         assert [each["version"] for each in found] == [2, 1]
         assert found[1]["definition"]["payload"] == {"n": 1}
@@ -354,7 +376,7 @@ class TestEdit:
         said = await call("jobs", "restore", "report", "1", *JSON)
         assert (said.json["version"], said.json["payload"]) == (3, {"n": 1})
         assert (await call("jobs", "restore", "report", "9")).code == 1
-        await desk.jobs.delete(job.uid)
+        await controlled.jobs.delete(job.uid)
         assert len((await call("jobs", "versions", job.uid, *JSON)).json["versions"]) == 3
 
 
@@ -363,8 +385,10 @@ def refusals(said: Any) -> list[str]:
 
 
 class TestActions:
-    async def test_each_does_what_it_says_and_is_audited(self, desk: Desk, call: Call) -> None:
-        job = await desk.add(due(name="report"))
+    async def test_each_does_what_it_says_and_is_audited(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        job = await controlled.add(due(name="report"))
         steps = [
             ("pause", State.PAUSED),
             ("resume", State.SCHEDULED),
@@ -376,92 +400,94 @@ class TestActions:
         for action, state in steps:
             said = await call("jobs", action, "report", "--yes", *JSON)
             assert said.json["ids"] == [str(job.uid)], action
-            assert (await desk.look(job)).pulse.state is state, action
-        await desk.start(job)
+            assert (await controlled.find(job)).pulse.state is state, action
+        await controlled.start(job)
         assert (await call("jobs", "release", "report", "--yes", *JSON)).json["changed"] == 1
-        assert (await desk.look(job)).pulse.state is State.SCHEDULED
+        assert (await controlled.find(job)).pulse.state is State.SCHEDULED
         assert (await call("jobs", "delete", job.uid, "--yes")).out == f"Deleted {job.uid}.\n"
-        entries = await desk.audit(job=job.uid)
+        entries = await controlled.audit(job=job.uid)
         done = [entry.action for entry in reversed(entries)]
         assert done == [*(action for action, _ in steps), "release", "delete"]
         assert all(entry.actor.name.startswith("cli:") for entry in entries)
-        assert await verify(desk.database) == []
+        assert await verify(controlled.database) == []
 
     @pytest.mark.parametrize("action", ["cancel", "release", "delete"])
     async def test_what_ends_something_asks_first(
-        self, desk: Desk, call: Call, action: str
+        self, controlled: ControlledJobs, call: Call, action: str
     ) -> None:
-        job = await desk.add(due(name="report"))
-        await desk.start(job)
+        job = await controlled.add(due(name="report"))
+        await controlled.start(job)
         said = await call("jobs", action, "report", typed="n\n")
         assert said.code == 1
         assert f"{action.capitalize()} report?" in said.err
-        assert await desk.audit() == []
+        assert await controlled.audit() == []
         said = await call("jobs", action, "report", typed="y\n")
         assert said.code == 0
-        assert [entry.action for entry in await desk.audit()] == [action]
+        assert [entry.action for entry in await controlled.audit()] == [action]
 
-    async def test_what_ends_nothing_does_not_ask(self, desk: Desk, call: Call) -> None:
-        await desk.add(due(name="report"))
+    async def test_what_ends_nothing_does_not_ask(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        await controlled.add(due(name="report"))
         said = await call("jobs", "pause", "report")
         assert (said.out, said.err) == ("Paused report.\n", "")
 
     async def test_the_log_tells_of_it_where_that_is_asked_for(
-        self, desk: Desk, call: Call, environ: dict[str, str]
+        self, controlled: ControlledJobs, call: Call, environ: dict[str, str]
     ) -> None:
-        await desk.add(due(name="report"))
+        await controlled.add(due(name="report"))
         environ["EVENBEAT_LOG_LEVEL"] = "info"
         said = await call("jobs", "pause", "report")
         assert said.out == "Paused report.\n"
         assert "Job changed" in said.err
 
     async def test_what_comes_to_match_after_the_question_is_left_alone(
-        self, desk: Desk, call: Call, monkeypatch: pytest.MonkeyPatch
+        self, controlled: ControlledJobs, call: Call, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        await desk.add(due(name="asked about"))
+        await controlled.add(due(name="asked about"))
         loop = asyncio.get_running_loop()
 
         def agree(*_: object, **__: object) -> bool:
-            adding = asyncio.run_coroutine_threadsafe(desk.add(due(name="later")), loop)
+            adding = asyncio.run_coroutine_threadsafe(controlled.add(due(name="later")), loop)
             return adding.result() is not None
 
         monkeypatch.setattr("typer.confirm", agree)
         assert (await call("jobs", "delete", "--all", *JSON)).json["changed"] == 1
-        assert (await stored(desk, "later")).pulse.state is State.SCHEDULED
+        assert (await stored(controlled, "later")).pulse.state is State.SCHEDULED
 
     async def test_many_are_chosen_by_what_they_have_in_common(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
         for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
-            await desk.add(due(name=name, labels={"team": team}))
+            await controlled.add(due(name=name, labels={"team": team}))
         dry = await call("jobs", "pause", "--label", "team=x", "--dry-run", *JSON)
         assert (dry.json["changed"], dry.json["dry_run"]) == (2, True)
-        assert await desk.audit() == []
+        assert await controlled.audit() == []
         said = await call("jobs", "pause", "--all", "--label", "team=x", typed="y\n")
         assert "Pause 2 jobs?" in said.err
         assert said.out.splitlines()[-1] == "Paused 2 jobs."
-        assert (await stored(desk, "b")).pulse.state is State.SCHEDULED
+        assert (await stored(controlled, "b")).pulse.state is State.SCHEDULED
         assert (await call("jobs", "resume", "--state", "paused", "-y", *JSON)).json["changed"] == 2
         assert (await call("jobs", "disable", "--all", "--yes", *JSON)).json["changed"] == 3
 
     async def test_one_that_refuses_keeps_all_from_being_changed(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        await desk.finish(await desk.add(due("now", name="over")))
-        await desk.add(due(name="good"))
+        await controlled.finish(await controlled.add(due("now", name="over")))
+        await controlled.add(due(name="good"))
         for options in (("--yes",), (), ("--dry-run", *JSON)):
             said = await call("jobs", "pause", "--kind", "echo", *options)
             assert said.code == 1, said
             assert "over" in said.out + said.err
-        assert (await stored(desk, "good")).pulse.state is State.SCHEDULED
+        assert (await stored(controlled, "good")).pulse.state is State.SCHEDULED
         said = await call("jobs", "pause", "--kind", "echo", "--skip-refused", "--yes", *JSON)
         assert (said.json["changed"], refusals(said)) == (1, ["over"])
 
     async def test_whoever_is_asked_hears_who_was_left_out_as_well(
-        self, desk: Desk, call: Call
+        self, controlled: ControlledJobs, call: Call
     ) -> None:
-        await desk.finish(await desk.add(due("now", name="over")))
-        await desk.add(due(name="good"))
+        await controlled.finish(await controlled.add(due("now", name="over")))
+        await controlled.add(due(name="good"))
         said = await call("jobs", "pause", "--all", "--skip-refused", typed="y\n")
         assert "Pause 1 job?" in said.err
         assert said.out.splitlines()[-2] == "Paused 1 job."
@@ -469,11 +495,13 @@ class TestActions:
         again = await call("jobs", "pause", "--all", "--skip-refused")
         assert again.code == 0, "there was nothing to ask about"
 
-    async def test_nothing_is_done_to_jobs_that_nobody_named(self, desk: Desk, call: Call) -> None:
-        await desk.add(due(name="report"))
+    async def test_nothing_is_done_to_jobs_that_nobody_named(
+        self, controlled: ControlledJobs, call: Call
+    ) -> None:
+        await controlled.add(due(name="report"))
         assert (await call("jobs", "delete", "--yes")).code == 2
         assert (await call("jobs", "delete", "report", "--all", "--yes")).code == 2
         assert (await call("jobs", "delete", "report", "nobody", "--yes")).code == 1
         said = await call("jobs", "delete", "--kind", "crawl", "--yes")
         assert (said.code, "no job matches" in said.out) == (0, True)
-        assert await desk.audit() == []
+        assert await controlled.audit() == []

@@ -8,12 +8,14 @@ import typer
 from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.runs.outcome import Failed
 from tests.cli.conftest import Call
-from tests.control.controlled_jobs import Desk, due
+from tests.control.controlled_jobs import ControlledJobs, due
 
 JSON = ("-o", "json")
 
 
-async def test_groups_are_shown_set_paused_and_resumed(desk: Desk, call: Call) -> None:
+async def test_groups_are_shown_set_paused_and_resumed(
+    controlled: ControlledJobs, call: Call
+) -> None:
     [group] = (await call("groups", "list", *JSON)).json["groups"]
     assert (group["key"], group["max_running"]) == ("site", 1)
     assert (group["running"], group["waiting"]) == (1, 1)
@@ -27,13 +29,13 @@ async def test_groups_are_shown_set_paused_and_resumed(desk: Desk, call: Call) -
     assert (after["max_running"], after["rate"], after["waiting"]) == (3, "5/1m", 0)
     assert (await call("groups", "pause", "site", *JSON)).json["is_paused"]
     assert (await call("groups", "resume", "site")).table[0][:3] == ["site", "3", "5/1m"]
-    entries = await desk.audit()
+    entries = await controlled.audit()
     assert [entry.action for entry in entries] == ["resume_group", "pause_group", "put_group"]
     assert entries[0].actor.name.startswith("cli")
 
 
 async def test_dead_letters_are_listed_shown_and_seen_to(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     [row] = (await call("dlq", "list", "--state", "open")).table
     assert (row[:3], row[-3:]) == ([letter, "open", "bad"], ["out", "of", "order"])
@@ -48,7 +50,7 @@ async def test_dead_letters_are_listed_shown_and_seen_to(
     [owned] = (await call("dlq", "list", "--owned-by", "ops", *JSON)).json["dead_letters"]
     assert (owned["id"], owned["state"]) == (letter, "acknowledged")
     again = (await call("dlq", "requeue", letter, "--payload", '{"n": 2}', *JSON)).json
-    made = await desk.value("select uid from evenbeat.job where payload = '{\"n\": 2}'")
+    made = await controlled.value("select uid from evenbeat.job where payload = '{\"n\": 2}'")
     assert (again["id"], again["requeued_as"]) == (letter, str(made))
     assert (await call("dlq", "list")).table[0][1] == "requeued"
 
@@ -66,7 +68,7 @@ async def test_dead_letters_are_listed_shown_and_seen_to(
     ],
 )
 async def test_letters_are_chosen_by_all_that_the_api_knows_of_them(
-    desk: Desk, letter: str, call: Call, options: str, count: int
+    controlled: ControlledJobs, letter: str, call: Call, options: str, count: int
 ) -> None:
     said = await call("dlq", "discard", *options.split(), "--dry-run")
     would = f"{letter}  would discard" in said.out
@@ -75,7 +77,7 @@ async def test_letters_are_chosen_by_all_that_the_api_knows_of_them(
 
 
 async def test_letters_that_somebody_has_seen_are_meant_unless_a_state_is_given(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     assert (await call("dlq", "ack", letter)).code == 0
     open_ones = await call("dlq", "requeue", "--job", "bad", "--state", "open", "--yes", *JSON)
@@ -88,7 +90,7 @@ async def test_letters_that_somebody_has_seen_are_meant_unless_a_state_is_given(
 
 
 async def test_nothing_is_done_to_letters_that_nobody_named(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     for words, said in {
         ("discard",): "say which letters",
@@ -97,24 +99,24 @@ async def test_nothing_is_done_to_letters_that_nobody_named(
     }.items():
         ended = await call("dlq", *words)
         assert (ended.code, said in ended.err) == (2, True), ended
-    assert await desk.value("select count(*) from evenbeat.audit") == 0
+    assert await controlled.value("select count(*) from evenbeat.audit") == 0
 
 
 async def test_letters_are_asked_about_before_they_end_or_where_nobody_named_them(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     for words in (("discard", letter), ("ack", "--job", "bad"), ("requeue", "--kind", "echo")):
         ended = await call("dlq", *words)
         assert (ended.code, ended.out.strip()) == (1, ""), words
         assert "1 dead letter?" in ended.err
-    assert await desk.value("select count(*) from evenbeat.audit") == 0
+    assert await controlled.value("select count(*) from evenbeat.audit") == 0
     agreed = await call("dlq", "discard", letter, typed="y\n")
     assert agreed.code == 0, agreed
-    assert await desk.value("select ending from evenbeat.dead_letter") is not None
+    assert await controlled.value("select ending from evenbeat.dead_letter") is not None
 
 
 async def test_a_letter_that_is_not_there_is_told_and_nothing_is_done_to_others(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     missing = str(run_uid(4711))
     for option in ("--yes", "--dry-run"):
@@ -123,11 +125,11 @@ async def test_a_letter_that_is_not_there_is_told_and_nothing_is_done_to_others(
         assert (ended.code, ended.out) == (1, "")
     said = await call("dlq", "requeue", letter, "--payload", "123456789012345678901")
     assert "more than 64 bits" in said.err
-    assert await desk.value("select count(*) from evenbeat.audit") == 0
+    assert await controlled.value("select count(*) from evenbeat.audit") == 0
 
 
 async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
-    desk: Desk, letter: str, call: Call
+    controlled: ControlledJobs, letter: str, call: Call
 ) -> None:
     assert (await call("dlq", "ack", letter)).code == 0
     for option in ("--yes", "--dry-run"):
@@ -139,9 +141,11 @@ async def test_a_dry_run_ends_as_the_command_would_where_a_letter_refuses(
 
 
 async def test_a_letter_that_a_colleague_sees_to_while_the_question_stands_is_left_out(
-    desk: Desk, letter: str, call: Call, monkeypatch: pytest.MonkeyPatch
+    controlled: ControlledJobs, letter: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await desk.fail(await desk.add(due("now", name="worse", policy={"max_attempts": 1})))
+    await controlled.fail(
+        await controlled.add(due("now", name="worse", policy={"max_attempts": 1}))
+    )
     loop = asyncio.get_running_loop()
 
     def confirm(*_: object, **__: object) -> None:
@@ -153,7 +157,9 @@ async def test_a_letter_that_a_colleague_sees_to_while_the_question_stands_is_le
     assert (done["changed"], [each["id"] for each in done["refusals"]]) == (1, [letter])
 
 
-async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -> None:
+async def test_statistics_are_shown_at_once_and_by_day(
+    controlled: ControlledJobs, call: Call
+) -> None:
     stats = (await call("stats", *JSON)).json
     assert stats["activity"] == {"active": 3, "paused": 0, "disabled": 0}
     assert (stats["runs"]["failed"], stats["runs"]["success_rate"]) == (1, 0.0)
@@ -164,7 +170,7 @@ async def test_statistics_are_shown_at_once_and_by_day(desk: Desk, call: Call) -
     assert [row[:3] for row in days] == [["2029-12-31", "0", "0"], ["2030-01-01", "0", "1"]]
 
 
-async def test_statistics_of_a_job_are_its_own(desk: Desk, call: Call) -> None:
+async def test_statistics_of_a_job_are_its_own(controlled: ControlledJobs, call: Call) -> None:
     of_bad = (await call("stats", "--job", "bad")).out
     assert "runs failed                    1" in of_bad
     assert (await call("stats", "--job", "good", *JSON)).json["failed_runs"] == 0
@@ -172,9 +178,9 @@ async def test_statistics_of_a_job_are_its_own(desk: Desk, call: Call) -> None:
     assert (await call("stats", "--job", "worse")).err.startswith("evenbeat: no job ")
 
 
-async def test_a_list_says_how_many_it_leaves_out(desk: Desk, call: Call) -> None:
-    worse = await desk.add(due("now", name="worse", policy={"max_attempts": 1}))
-    await desk.finish(worse, Failed("no disk"))
+async def test_a_list_says_how_many_it_leaves_out(controlled: ControlledJobs, call: Call) -> None:
+    worse = await controlled.add(due("now", name="worse", policy={"max_attempts": 1}))
+    await controlled.finish(worse, Failed("no disk"))
     await call("groups", "set", "sites")
     for name in ("ann", "bob"):
         await call("token", "--name", name)

@@ -11,7 +11,7 @@ import pytest
 from evenbeat.cli.shell.completion import complete_jobs
 from evenbeat.store.database.pool import Database
 from tests.cli.conftest import Call
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 from tests.store.given import join
 
 JSON = ("-o", "json")
@@ -23,14 +23,16 @@ TEMPLATE = {
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
-    return await open_desk(database)
+async def controlled(database: Database) -> ControlledJobs:
+    return await open_controlled_jobs(database)
 
 
-async def test_status_shows_everything_on_one_screen(desk: Desk, call: Call) -> None:
-    await desk.fail(await desk.add(due("now", policy={"max_attempts": 1})))
-    await desk.add(due("now"))
-    await desk.maintenance.on("new disks")
+async def test_status_shows_everything_on_one_screen(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    await controlled.fail(await controlled.add(due("now", policy={"max_attempts": 1})))
+    await controlled.add(due("now"))
+    await controlled.maintenance.on("new disks")
     shown = (await call("status", *JSON)).json
     assert (shown["jobs"]["failed"], shown["jobs"]["pending"]) == (1, 1)
     assert (shown["dead_letters"]["unacknowledged"], shown["live_nodes"]) == (1, 1)
@@ -47,30 +49,36 @@ async def test_status_says_that_nothing_runs_without_a_node(database: Database, 
     assert "No node is alive" in (await call("status")).out
 
 
-async def test_nodes_are_listed_drained_and_given_work_again(desk: Desk, call: Call) -> None:
+async def test_nodes_are_listed_drained_and_given_work_again(
+    controlled: ControlledJobs, call: Call
+) -> None:
     [node] = (await call("nodes", "list", *JSON)).json["nodes"]
-    assert (node["id"], node["name"], node["status"]) == (desk.node_id, "a:1", "alive")
+    assert (node["id"], node["name"], node["status"]) == (controlled.node_id, "a:1", "alive")
     drained = (await call("nodes", "drain", "a:1", *JSON)).json
     assert drained["status"] == "draining"
-    [row] = (await call("nodes", "undrain", desk.node_id)).table
-    assert row[:3] == [str(desk.node_id), "a:1", "alive"]
-    assert [entry.action for entry in await desk.audit()] == ["undrain", "drain"]
+    [row] = (await call("nodes", "undrain", controlled.node_id)).table
+    assert row[:3] == [str(controlled.node_id), "a:1", "alive"]
+    assert [entry.action for entry in await controlled.audit()] == ["undrain", "drain"]
     assert (await call("nodes", "drain", "z:9")).err == (
         "evenbeat: no living node z:9; those that live: a:1"
     )
 
 
-async def test_a_name_that_several_nodes_have_is_not_enough(desk: Desk, call: Call) -> None:
-    other = await join(desk.database, "a:1")
+async def test_a_name_that_several_nodes_have_is_not_enough(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    other = await join(controlled.database, "a:1")
     said = await call("nodes", "drain", "a:1")
     assert (said.code, str(other) in said.err) == (1, True)
     assert (await call("nodes", "drain", other)).code == 0
 
 
-async def test_the_audit_is_listed_by_job_and_by_actor(desk: Desk, call: Call) -> None:
-    job = await desk.add(due(name="report"))
+async def test_the_audit_is_listed_by_job_and_by_actor(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    job = await controlled.add(due(name="report"))
     await call("jobs", "pause", "report")
-    await desk.edit(job, priority=3)
+    await controlled.edit(job, priority=3)
     await call("maintenance", "on", "new disks")
     entries = (await call("audit", "list", *JSON)).json["entries"]
     assert [entry["action"] for entry in entries] == ["maintenance on", "edit", "pause"]
@@ -84,11 +92,11 @@ async def test_the_audit_is_listed_by_job_and_by_actor(desk: Desk, call: Call) -
     assert f"--before {older}" in said.err
     [last] = (await call("audit", "list", "--before", older, *JSON)).json["entries"]
     assert last["action"] == "pause"
-    await desk.jobs.delete(job.uid)
+    await controlled.jobs.delete(job.uid)
     assert len((await call("audit", "list", "--job", job.uid, *JSON)).json["entries"]) == 3
 
 
-async def test_maintenance_is_switched_on_and_off(desk: Desk, call: Call) -> None:
+async def test_maintenance_is_switched_on_and_off(controlled: ControlledJobs, call: Call) -> None:
     assert (await call("maintenance", "status")).out == "Maintenance is off.\n"
     shown = (await call("maintenance", "on", "new disks", *JSON)).json
     assert (shown["is_on"], shown["reason"]) == (True, "new disks")
@@ -96,10 +104,12 @@ async def test_maintenance_is_switched_on_and_off(desk: Desk, call: Call) -> Non
     assert "new disks" in (await call("maintenance", "status")).out
     assert (await call("maintenance", "off", *JSON)).json["is_on"] is False
     assert (await call("maintenance", "on", "")).err.startswith("evenbeat: reason:")
-    assert await desk.maintenance.status() is None
+    assert await controlled.maintenance.status() is None
 
 
-async def test_jobs_are_made_of_templates(desk: Desk, call: Call, tmp_path: Path) -> None:
+async def test_jobs_are_made_of_templates(
+    controlled: ControlledJobs, call: Call, tmp_path: Path
+) -> None:
     (tmp_path / "hello.json").write_text(json.dumps(TEMPLATE))
     made = (await call("templates", "put", "hello", "-f", "hello.json", *JSON)).json
     assert (made["name"], made["version"]) == ("hello", 1)
@@ -115,7 +125,7 @@ async def test_jobs_are_made_of_templates(desk: Desk, call: Call, tmp_path: Path
 
 
 async def test_templates_are_listed_shown_and_deleted(
-    desk: Desk, call: Call, tmp_path: Path
+    controlled: ControlledJobs, call: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "hello.json").write_text(json.dumps(TEMPLATE))
     put = ("templates", "put", "hello", "-f")
@@ -133,12 +143,12 @@ async def test_templates_are_listed_shown_and_deleted(
     assert len((await call("templates", "list", *JSON)).json["templates"]) == 1
     assert (await call("templates", "delete", "hello", "--yes", *JSON)).json == listed
     assert (await call("templates", "show", "hello")).err == "evenbeat: no template 'hello'"
-    by_hand = [(entry.action, entry.actor.name[:4]) for entry in await desk.audit()]
+    by_hand = [(entry.action, entry.actor.name[:4]) for entry in await controlled.audit()]
     assert by_hand == [("delete_template", "cli:"), ("put_template", "cli:")]
 
 
 async def test_limits_that_the_group_does_not_have_are_warned_of(
-    desk: Desk, call: Call, tmp_path: Path
+    controlled: ControlledJobs, call: Call, tmp_path: Path
 ) -> None:
     await call("groups", "set", "site", "--max-running", "2")
     job = {"kind": "echo", "schedule": "every 1h", "group": "site", "limits": {"max_running": 5}}

@@ -8,7 +8,7 @@ from evenbeat.core.jobs.ids import run_uid
 from evenbeat.core.jobs.model import Claimed
 from evenbeat.store.database.pool import Database
 from tests.cli.conftest import Call
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 from tests.store.given import FAILED
 from tests.support.processes import Process
 
@@ -16,13 +16,13 @@ JSON = ("-o", "json")
 
 
 @pytest.fixture
-async def desk(database: Database) -> Desk:
-    return await open_desk(database)
+async def controlled(database: Database) -> ControlledJobs:
+    return await open_controlled_jobs(database)
 
 
-async def says(desk: Desk, claimed: Claimed, *messages: str) -> None:
+async def says(controlled: ControlledJobs, claimed: Claimed, *messages: str) -> None:
     for message in messages:
-        await desk.fetch(
+        await controlled.fetch(
             "insert into evenbeat.run_log (run_id, at, level, message)"
             " values ($1, '2030-01-01 12:00Z', 'info', $2)",
             claimed.run.id,
@@ -30,11 +30,13 @@ async def says(desk: Desk, claimed: Claimed, *messages: str) -> None:
         )
 
 
-async def test_runs_of_all_jobs_are_listed_the_newest_first(desk: Desk, call: Call) -> None:
-    bad = await desk.add(due("now", name="bad", policy={"max_attempts": 1}))
-    await desk.fail(bad)
-    await desk.finish(await desk.add(due("now", name="good")))
-    running = await desk.start(await desk.add(due("now", name="busy")))
+async def test_runs_of_all_jobs_are_listed_the_newest_first(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    bad = await controlled.add(due("now", name="bad", policy={"max_attempts": 1}))
+    await controlled.fail(bad)
+    await controlled.finish(await controlled.add(due("now", name="good")))
+    running = await controlled.start(await controlled.add(due("now", name="busy")))
     found = (await call("runs", "list", *JSON)).json["executions"]
     assert [run["job_name"] for run in found] == ["busy", "good", "bad"]
     assert found[0]["id"] == str(run_uid(running.run.id))
@@ -55,10 +57,12 @@ async def test_runs_of_all_jobs_are_listed_the_newest_first(desk: Desk, call: Ca
     assert older["next_cursor"] is None
 
 
-async def test_a_run_is_shown_with_its_result_or_its_stack_trace(desk: Desk, call: Call) -> None:
-    job = await desk.add(due("now", name="bad", policy={"max_attempts": 1}))
-    claimed = await desk.start(job)
-    await desk.end(claimed, outcome=FAILED)
+async def test_a_run_is_shown_with_its_result_or_its_stack_trace(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    job = await controlled.add(due("now", name="bad", policy={"max_attempts": 1}))
+    claimed = await controlled.start(job)
+    await controlled.end(claimed, outcome=FAILED)
     uid = run_uid(claimed.run.id)
     shown = (await call("runs", "show", uid, *JSON)).json
     assert (shown["status"], shown["stack_trace"]) == ("failed", "Traceback: Boom")
@@ -71,9 +75,11 @@ async def test_a_run_is_shown_with_its_result_or_its_stack_trace(desk: Desk, cal
     assert (await call("runs", "show", "seven")).code == 2
 
 
-async def test_what_a_run_said_is_shown_in_its_order(desk: Desk, call: Call) -> None:
-    claimed = await desk.start(await desk.add(due("now")))
-    await says(desk, claimed, *(f"line {number}" for number in range(1200)))
+async def test_what_a_run_said_is_shown_in_its_order(
+    controlled: ControlledJobs, call: Call
+) -> None:
+    claimed = await controlled.start(await controlled.add(due("now")))
+    await says(controlled, claimed, *(f"line {number}" for number in range(1200)))
     uid = run_uid(claimed.run.id)
     lines = (await call("runs", "logs", uid, *JSON)).json
     assert [line["message"] for line in lines] == [f"line {number}" for number in range(1200)]
@@ -83,26 +89,26 @@ async def test_what_a_run_said_is_shown_in_its_order(desk: Desk, call: Call) -> 
 
 @pytest.mark.parametrize(("outcome", "code"), [("completed", 0), ("failed", 1)])
 async def test_lines_are_followed_as_they_come_until_the_run_ends(
-    desk: Desk, start: Callable[..., Process], outcome: str, code: int
+    controlled: ControlledJobs, start: Callable[..., Process], outcome: str, code: int
 ) -> None:
-    claimed = await desk.start(await desk.add(due("now", policy={"max_attempts": 1})))
-    await says(desk, claimed, "before")
+    claimed = await controlled.start(await controlled.add(due("now", policy={"max_attempts": 1})))
+    await says(controlled, claimed, "before")
     process = start("runs", "logs", str(run_uid(claimed.run.id)), "--follow")
     await process.says("before")
-    await says(desk, claimed, "and after")
+    await says(controlled, claimed, "and after")
     await process.says("and after")
     assert process.exit_code is None
-    await desk.end(claimed, **({"outcome": FAILED} if outcome == "failed" else {}))
+    await controlled.end(claimed, **({"outcome": FAILED} if outcome == "failed" else {}))
     assert await process.ended() == code
     assert f"Run 1 {outcome}" in process.output
     assert process.output.count("before") == 1
 
 
 async def test_a_job_that_is_run_and_followed_ends_as_its_run_ends(
-    desk: Desk, call: Call, start: Callable[..., Process]
+    controlled: ControlledJobs, call: Call, start: Callable[..., Process]
 ) -> None:
-    await desk.jobs.add(due("every 1d", name="good"))
-    await desk.jobs.add(due("every 1d", name="paused"))
+    await controlled.jobs.add(due("every 1d", name="good"))
+    await controlled.jobs.add(due("every 1d", name="paused"))
     await call("jobs", "pause", "paused")
     # Nothing listens there, and a worker may not go there either.
     said = await call(
@@ -122,49 +128,49 @@ async def test_a_job_that_is_run_and_followed_ends_as_its_run_ends(
 
 
 async def test_whoever_waits_is_told_why_nothing_happens(
-    database: Database, desk: Desk, start: Callable[..., Process]
+    database: Database, controlled: ControlledJobs, start: Callable[..., Process]
 ) -> None:
-    await desk.jobs.add(due("every 1d", name="report"))
-    await desk.maintenance.on("new disks")
+    await controlled.jobs.add(due("every 1d", name="report"))
+    await controlled.maintenance.on("new disks")
     process = start("jobs", "run", "report", "--follow")
     await process.says("Maintenance is on (new disks)")
-    await desk.maintenance.off()
-    job = (await desk.fetch("select uid from evenbeat.job"))[0]["uid"]
-    await desk.finish(await desk.jobs.get(job))
+    await controlled.maintenance.off()
+    job = (await controlled.fetch("select uid from evenbeat.job"))[0]["uid"]
+    await controlled.finish(await controlled.jobs.get(job))
     assert await process.ended() == 0
 
 
 async def test_a_run_that_is_called_off_is_not_waited_for(
-    desk: Desk, start: Callable[..., Process]
+    controlled: ControlledJobs, start: Callable[..., Process]
 ) -> None:
-    job = await desk.jobs.add(due("every 1d", name="report"))
+    job = await controlled.jobs.add(due("every 1d", name="report"))
     process = start("jobs", "run", "report", "--follow")
     await process.says("starts any moment now")
-    await desk.jobs.pause(job.uid)
+    await controlled.jobs.pause(job.uid)
     assert await process.ended() == 1
     assert "evenbeat: the run was called off. Paused" in process.output
 
 
 async def test_a_run_that_is_handed_back_is_followed_to_where_it_begins_again(
-    desk: Desk, start: Callable[..., Process]
+    controlled: ControlledJobs, start: Callable[..., Process]
 ) -> None:
-    job = await desk.jobs.add(due("every 1d", name="report"))
+    job = await controlled.jobs.add(due("every 1d", name="report"))
     process = start("jobs", "run", "report", "--follow")
     await process.says("starts any moment now")
-    first = await desk.start(job)
-    await says(desk, first, "the first node speaks")
+    first = await controlled.start(job)
+    await says(controlled, first, "the first node speaks")
     await process.says("the first node speaks")
-    await desk.jobs.release(job.uid)
-    second = await desk.start(job)
-    await says(desk, second, "and now the second")
+    await controlled.jobs.release(job.uid)
+    second = await controlled.start(job)
+    await says(controlled, second, "and now the second")
     await process.says("and now the second")
-    await desk.end(second)
+    await controlled.end(second)
     assert await process.ended() == 0
 
 
-async def test_only_one_job_is_followed(desk: Desk, call: Call) -> None:
+async def test_only_one_job_is_followed(controlled: ControlledJobs, call: Call) -> None:
     for name in ("a", "b"):
-        await desk.jobs.add(due("every 1d", name=name))
+        await controlled.jobs.add(due("every 1d", name=name))
     assert (await call("jobs", "run", "a", "b", "--follow")).code == 2
     assert (await call("jobs", "run", "--all", "--follow")).code == 2
-    assert await desk.audit() == []
+    assert await controlled.audit() == []

@@ -9,7 +9,7 @@ import pytest
 
 from evenbeat.cli.shell.reference import BEGIN, END, commands, page
 from tests.cli.conftest import Command
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 
 DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
 COMMANDS = [pytest.param(name, command, id=name) for name, command in commands()]
@@ -53,9 +53,9 @@ def test_whatever_opens_the_database_can_be_told_where_it_is(name: str, command:
 async def test_a_shell_completes_the_names_of_jobs(
     evenbeat: Command, environ: dict[str, str], database: Any
 ) -> None:
-    desk: Desk = await open_desk(database)
+    controlled: ControlledJobs = await open_controlled_jobs(database)
     for name in ("report", "reports", "other report"):
-        await desk.add(due(name=name))
+        await controlled.add(due(name=name))
     asked = {
         "_EVENBEAT_COMPLETE": "complete_bash",
         "COMP_WORDS": "evenbeat jobs show re",

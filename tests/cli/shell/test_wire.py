@@ -11,7 +11,7 @@ from evenbeat.config import load
 from evenbeat.core.jobs.templates import Template
 from evenbeat.core.ops.access import LIFETIME, Role
 from tests.cli.conftest import Call
-from tests.control.controlled_jobs import Desk
+from tests.control.controlled_jobs import ControlledJobs
 
 ASKED = {
     "jobs list --sort name --limit 2": "jobs?sort_by=name&sort_order=asc&limit=2",
@@ -42,7 +42,7 @@ KNOWN_HERE = {"jobs show bad": ("explanation",), "explain bad": ("id", "state")}
 
 
 @pytest.fixture
-async def eb(desk: Desk, environ: dict[str, str]) -> AsyncIterator[Evenbeat]:
+async def eb(controlled: ControlledJobs, environ: dict[str, str]) -> AsyncIterator[Evenbeat]:
     async with Evenbeat(load(environ=environ | {"EVENBEAT_AUTH": "off"})) as app:
         yield app
 

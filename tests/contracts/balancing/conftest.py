@@ -10,7 +10,7 @@ from tests.support.processes import Process
 
 
 @pytest.fixture(scope="module")
-def peculiar() -> dict[str, str]:
+def extra_environ() -> dict[str, str]:
     return {"EVENBEAT_APP": "tests.contracts.interval_jobs.workers:eb"}
 
 

@@ -10,7 +10,7 @@ from tests.support.serving import token_for
 
 
 @pytest.fixture(scope="module")
-def peculiar() -> dict[str, str]:
+def extra_environ() -> dict[str, str]:
     # First after exactly one interval, as their document has it.
     return {"EVENBEAT_BALANCING": "off"}
 

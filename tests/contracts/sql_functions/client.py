@@ -12,7 +12,7 @@ from evenbeat.engine.jobs.planner import Planner
 from evenbeat.handlers.sql_function import SqlFunction
 from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock as clocks
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 from tests.support.waiting import eventually
 
 # Roles belong to the whole server, and outlive the databases of tests.
@@ -81,7 +81,7 @@ REGISTER = """
 """
 
 
-class Integrator(Workshop):
+class Integrator(NodeRunner):
     """One connection of such a person, beside nodes of ours."""
 
     sql: Any

@@ -12,250 +12,267 @@ from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.time.timetable import TimetableBounds
 from evenbeat.store.runs import leases
 from tests.conftest import START
-from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
+from tests.control.controlled_jobs import ANN, ONE_PLACE, ControlledJobs, due
 from tests.store.given import DONE, FAILED, HOUR
 from tests.support.databases import Clock
 
 
-async def test_an_unknown_job_is_not_found(desk: Desk) -> None:
+async def test_an_unknown_job_is_not_found(controlled: ControlledJobs) -> None:
     nobody = new_job_uid(START)
-    for act in (desk.jobs.pause, desk.jobs.run, desk.jobs.delete, desk.jobs.versions):
+    for act in (
+        controlled.jobs.pause,
+        controlled.jobs.run,
+        controlled.jobs.delete,
+        controlled.jobs.versions,
+    ):
         with pytest.raises(NotFound, match=str(nobody)):
             await act(nobody)
 
 
-async def test_run_now_moves_neither_the_schedule_nor_a_pause(desk: Desk, clock: Clock) -> None:
-    job = await desk.jobs.pause((await desk.add(due(), due_at=START + HOUR)).uid)
-    await desk.jobs.run(job.uid)
-    claimed = await desk.start(job)
+async def test_run_now_moves_neither_the_schedule_nor_a_pause(
+    controlled: ControlledJobs, clock: Clock
+) -> None:
+    job = await controlled.jobs.pause((await controlled.add(due(), due_at=START + HOUR)).uid)
+    await controlled.jobs.run(job.uid)
+    claimed = await controlled.start(job)
     assert (claimed.run.cause, claimed.run.attempt) == (Cause.MANUAL, 1)
     with pytest.raises(IllegalTransition, match="cannot run a job that is running"):
-        await desk.jobs.run(job.uid)
-    await desk.end(claimed)
-    pulse = (await desk.look(job)).pulse
+        await controlled.jobs.run(job.uid)
+    await controlled.end(claimed)
+    pulse = (await controlled.find(job)).pulse
     assert (pulse.state, pulse.next_beat_at, pulse.due_at) == (State.PAUSED, START + HOUR, None)
-    assert await desk.take_all() == []
+    assert await controlled.take_all() == []
 
 
-async def test_run_now_brings_a_retry_that_waits_forward(desk: Desk, clock: Clock) -> None:
-    job = await desk.add(due())
-    await desk.fail(job)
+async def test_run_now_brings_a_retry_that_waits_forward(
+    controlled: ControlledJobs, clock: Clock
+) -> None:
+    job = await controlled.add(due())
+    await controlled.fail(job)
     await clock.advance(seconds=1)
-    await desk.jobs.run(job.uid)
-    claimed = await desk.start(job)
+    await controlled.jobs.run(job.uid)
+    claimed = await controlled.start(job)
     assert (claimed.run.cause, claimed.run.beat_at, claimed.run.attempt) == (
         Cause.RETRY,
         START,
         2,
     )
-    await desk.end(claimed)
-    assert await desk.take_all() == [], "one run, not one beside it"
+    await controlled.end(claimed)
+    assert await controlled.take_all() == [], "one run, not one beside it"
 
 
-async def test_asked_twice_it_runs_once(desk: Desk) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    await desk.jobs.run(job.uid)
-    await desk.jobs.run(job.uid)
-    await desk.finish(job)
-    assert await desk.take_all() == []
+async def test_asked_twice_it_runs_once(controlled: ControlledJobs) -> None:
+    job = await controlled.add(due(), due_at=START + HOUR)
+    await controlled.jobs.run(job.uid)
+    await controlled.jobs.run(job.uid)
+    await controlled.finish(job)
+    assert await controlled.take_all() == []
 
 
-async def test_a_run_by_hand_that_waits_does_not_outlive_a_pause(desk: Desk) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    await desk.jobs.run(job.uid)
-    await desk.jobs.pause(job.uid)
-    assert await desk.take_all() == []
+async def test_a_run_by_hand_that_waits_does_not_outlive_a_pause(
+    controlled: ControlledJobs,
+) -> None:
+    job = await controlled.add(due(), due_at=START + HOUR)
+    await controlled.jobs.run(job.uid)
+    await controlled.jobs.pause(job.uid)
+    assert await controlled.take_all() == []
 
 
 async def test_a_one_off_job_paused_before_its_retry_by_hand_is_still_owed_it(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due("now"))
-    await desk.finish(job)
+    job = await controlled.add(due("now"))
+    await controlled.finish(job)
     await clock.advance(minutes=1)
-    await desk.jobs.retry(job.uid)
-    await desk.jobs.pause(job.uid)
-    assert await desk.take_all() == []
-    await desk.jobs.resume(job.uid)
-    await desk.finish(job)
-    assert (await desk.look(job)).pulse.state is State.COMPLETED
+    await controlled.jobs.retry(job.uid)
+    await controlled.jobs.pause(job.uid)
+    assert await controlled.take_all() == []
+    await controlled.jobs.resume(job.uid)
+    await controlled.finish(job)
+    assert (await controlled.find(job)).pulse.state is State.COMPLETED
 
 
 async def test_the_beats_of_a_pause_are_passed_over_in_the_rhythm_of_the_job(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.jobs.pause((await desk.add(due())).uid)
+    job = await controlled.jobs.pause((await controlled.add(due())).uid)
     await clock.advance(hours=5, minutes=20)
-    after = await desk.jobs.resume(job.uid)
+    after = await controlled.jobs.resume(job.uid)
     assert after.pulse.due_at == START + 6 * HOUR
 
 
-async def test_a_paused_one_off_job_is_still_owed_its_beat(desk: Desk, clock: Clock) -> None:
-    job = await desk.jobs.pause((await desk.add(due("now"))).uid)
+async def test_a_paused_one_off_job_is_still_owed_its_beat(
+    controlled: ControlledJobs, clock: Clock
+) -> None:
+    job = await controlled.jobs.pause((await controlled.add(due("now"))).uid)
     await clock.advance(days=1)
-    assert (await desk.jobs.resume(job.uid)).pulse.due_at == START
+    assert (await controlled.jobs.resume(job.uid)).pulse.due_at == START
 
 
 async def test_a_job_whose_schedule_ended_during_its_pause_is_completed(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
     ending = replace(due().timetable, bounds=TimetableBounds(ends_at=START + 2 * HOUR))
-    job = await desk.jobs.pause((await desk.add(replace(due(), timetable=ending))).uid)
+    job = await controlled.jobs.pause((await controlled.add(replace(due(), timetable=ending))).uid)
     await clock.advance(hours=3)
-    assert (await desk.jobs.resume(job.uid)).pulse.state is State.COMPLETED
+    assert (await controlled.jobs.resume(job.uid)).pulse.state is State.COMPLETED
 
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED])
 @pytest.mark.parametrize("schedule", ["now", "every 1h"])
 async def test_what_is_over_when_its_run_ends_is_not_put_aside(
-    desk: Desk, schedule: str, outcome: Outcome
+    controlled: ControlledJobs, schedule: str, outcome: Outcome
 ) -> None:
-    job = await desk.add(due(schedule, policy={"max_attempts": 1}))
-    claimed = await desk.start(job)
-    await desk.jobs.pause(job.uid)
-    await desk.end(claimed, outcome=outcome)
+    job = await controlled.add(due(schedule, policy={"max_attempts": 1}))
+    claimed = await controlled.start(job)
+    await controlled.jobs.pause(job.uid)
+    await controlled.end(claimed, outcome=outcome)
     over = State.COMPLETED if outcome is DONE else State.FAILED
-    state = (await desk.look(job)).pulse.state
+    state = (await controlled.find(job)).pulse.state
     assert state is (over if schedule == "now" else State.PAUSED)
 
 
 async def test_a_pause_that_is_taken_back_during_the_run_leaves_no_trace(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due())
-    claimed = await desk.start(job)
-    assert (await desk.jobs.pause(job.uid)).pulse.wanted is State.PAUSED
-    assert (await desk.jobs.resume(job.uid)).pulse.wanted is None
-    await desk.end(claimed)
-    pulse = (await desk.look(job)).pulse
+    job = await controlled.add(due())
+    claimed = await controlled.start(job)
+    assert (await controlled.jobs.pause(job.uid)).pulse.wanted is State.PAUSED
+    assert (await controlled.jobs.resume(job.uid)).pulse.wanted is None
+    await controlled.end(claimed)
+    pulse = (await controlled.find(job)).pulse
     assert (pulse.state, pulse.due_at) == (State.SCHEDULED, START + HOUR)
 
 
 async def test_a_paused_job_resumed_during_its_run_by_hand_goes_on_with_its_schedule(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.jobs.pause((await desk.add(due())).uid)
+    job = await controlled.jobs.pause((await controlled.add(due())).uid)
     await clock.advance(hours=3, minutes=10)
-    await desk.jobs.run(job.uid)
-    claimed = await desk.start(job)
-    await desk.jobs.resume(job.uid)
-    await desk.end(claimed)
-    pulse = (await desk.look(job)).pulse
+    await controlled.jobs.run(job.uid)
+    claimed = await controlled.start(job)
+    await controlled.jobs.resume(job.uid)
+    await controlled.end(claimed)
+    pulse = (await controlled.find(job)).pulse
     assert (pulse.state, pulse.due_at) == (State.SCHEDULED, START + 4 * HOUR)
 
 
 async def test_a_retry_by_hand_counts_its_attempts_anew_and_clears_the_failure(
-    desk: Desk,
+    controlled: ControlledJobs,
 ) -> None:
-    job = await desk.add(due(policy={"max_attempts": 1}))
-    await desk.fail(job)
-    assert (await desk.look(job)).pulse.state is State.FAILED
-    await desk.jobs.retry(job.uid)
-    claimed = await desk.start(job)
+    job = await controlled.add(due(policy={"max_attempts": 1}))
+    await controlled.fail(job)
+    assert (await controlled.find(job)).pulse.state is State.FAILED
+    await controlled.jobs.retry(job.uid)
+    claimed = await controlled.start(job)
     assert (claimed.run.cause, claimed.run.attempt) == (Cause.MANUAL, 1)
-    await desk.end(claimed)
-    pulse = (await desk.look(job)).pulse
+    await controlled.end(claimed)
+    pulse = (await controlled.find(job)).pulse
     assert (pulse.state, pulse.next_beat_at) == (State.SCHEDULED, START + HOUR)
 
 
 async def test_a_deleted_job_is_gone_its_name_is_free_and_its_history_stays(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due(name="nightly"))
-    await desk.finish(job)
-    await desk.jobs.delete(job.uid, by=ANN)
+    job = await controlled.add(due(name="nightly"))
+    await controlled.finish(job)
+    await controlled.jobs.delete(job.uid, by=ANN)
     with pytest.raises(NotFound):
-        await desk.jobs.get(job.uid)
+        await controlled.jobs.get(job.uid)
     with pytest.raises(NotFound):
-        await desk.jobs.delete(job.uid)
-    assert (await desk.jobs.get(job.uid, with_deleted=True)).definition.name == "nightly"
-    assert [run.state for run in await desk.history(job)] == [RunState.COMPLETED]
-    assert [entry.action for entry in await desk.audit(job=job.uid)] == ["delete"]
-    again = await desk.add(due(name="nightly"), due_at=START + 9 * HOUR)
+        await controlled.jobs.delete(job.uid)
+    assert (await controlled.jobs.get(job.uid, with_deleted=True)).definition.name == "nightly"
+    assert [run.state for run in await controlled.history(job)] == [RunState.COMPLETED]
+    assert [entry.action for entry in await controlled.audit(job=job.uid)] == ["delete"]
+    again = await controlled.add(due(name="nightly"), due_at=START + 9 * HOUR)
     await clock.advance(hours=5)
-    assert await desk.take_all() == []
-    assert (await desk.look(again)).pulse.state is State.SCHEDULED
+    assert await controlled.take_all() == []
+    assert (await controlled.find(again)).pulse.state is State.SCHEDULED
 
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED])
 async def test_a_running_job_that_is_deleted_is_stopped_by_its_node(
-    desk: Desk, clock: Clock, outcome: Outcome
+    controlled: ControlledJobs, clock: Clock, outcome: Outcome
 ) -> None:
-    job = await desk.add(due(group=ONE_PLACE))
-    claimed = await desk.start(job)
-    await desk.jobs.delete(job.uid)
-    assert await leases.find_unwanted_runs(desk.database, desk.node_id) == {claimed.run.id}
-    await desk.end(claimed, outcome=outcome)
-    assert len(await desk.history(job)) == 1
-    assert await desk.value("select count(*) from evenbeat.permit") == 0
+    job = await controlled.add(due(group=ONE_PLACE))
+    claimed = await controlled.start(job)
+    await controlled.jobs.delete(job.uid)
+    assert await leases.find_unwanted_runs(controlled.database, controlled.node_id) == {
+        claimed.run.id
+    }
+    await controlled.end(claimed, outcome=outcome)
+    assert len(await controlled.history(job)) == 1
+    assert await controlled.value("select count(*) from evenbeat.permit") == 0
     await clock.advance(days=1)
-    assert await desk.take_all() == []
+    assert await controlled.take_all() == []
 
 
 async def test_a_released_run_is_due_again_at_once_and_was_no_attempt(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job, other = [await desk.add(due(group=ONE_PLACE)) for _ in range(2)]
-    stuck = await desk.start(job)
+    job, other = [await controlled.add(due(group=ONE_PLACE)) for _ in range(2)]
+    stuck = await controlled.start(job)
     await clock.advance(minutes=1)
-    after = await desk.jobs.release(job.uid, by=ANN)
+    after = await controlled.jobs.release(job.uid, by=ANN)
     assert after.pulse.due_at == clock.now
-    [run] = await desk.history(job)
+    [run] = await controlled.history(job)
     assert (run.state, run.error_class, run.reason) == (
         RunState.CANCELLED,
         ErrorClass.HANDED_BACK,
         "released by ann",
     )
-    assert (await desk.look(other)).pulse.state is State.SCHEDULED, "let in by the free place"
-    assert await desk.end(stuck) == frozenset(), "its node is fenced"
-    [first] = await desk.claim_grouped()
+    assert (await controlled.find(other)).pulse.state is State.SCHEDULED, "let in by the free place"
+    assert await controlled.end(stuck) == frozenset(), "its node is fenced"
+    [first] = await controlled.claim_grouped()
     assert first.id == other.id
-    await desk.end(first)
-    await desk.fetch("update evenbeat.pulse set is_parked = false")
-    again = await desk.start(job)
+    await controlled.end(first)
+    await controlled.fetch("update evenbeat.pulse set is_parked = false")
+    again = await controlled.start(job)
     assert (again.run.beat_at, again.run.attempt) == (START, 1)
 
 
-async def test_a_run_taken_from_its_node_is_known_to_be(desk: Desk) -> None:
-    jobs = [await desk.add(due()) for _ in range(2)]
-    held = await desk.claim()
-    await desk.jobs.release(jobs[0].uid)
+async def test_a_run_taken_from_its_node_is_known_to_be(controlled: ControlledJobs) -> None:
+    jobs = [await controlled.add(due()) for _ in range(2)]
+    held = await controlled.claim()
+    await controlled.jobs.release(jobs[0].uid)
     taken = {each.run.id for each in held if each.id == jobs[0].id}
-    assert await leases.find_lost_leases(desk.database, held) == taken
+    assert await leases.find_lost_leases(controlled.database, held) == taken
 
 
-async def test_the_place_in_the_old_group_is_freed_when_the_run_ends(desk: Desk) -> None:
+async def test_the_place_in_the_old_group_is_freed_when_the_run_ends(
+    controlled: ControlledJobs,
+) -> None:
     old, new = ONE_PLACE, Group("other", max_running=1)
-    job, waiting = [await desk.add(due(group=old)) for _ in range(2)]
-    claimed = await desk.start(job)
-    await desk.edit(job, group=new)
-    assert await desk.breaches() == []
-    assert (await desk.look(waiting)).pulse.state is State.BLOCKED, "the old place is taken"
+    job, waiting = [await controlled.add(due(group=old)) for _ in range(2)]
+    claimed = await controlled.start(job)
+    await controlled.edit(job, group=new)
+    assert await controlled.breaches() == []
+    assert (await controlled.find(waiting)).pulse.state is State.BLOCKED, "the old place is taken"
     permit = "select job_group.key from evenbeat.permit join evenbeat.job_group on id = group_id"
-    assert await desk.value(permit) == old.key
-    written = await desk.write(claimed)
+    assert await controlled.value(permit) == old.key
+    written = await controlled.write(claimed)
     assert len(written.group_ids) == 1
-    assert await desk.value("select count(*) from evenbeat.permit") == 0
+    assert await controlled.value("select count(*) from evenbeat.permit") == 0
 
 
 @pytest.mark.parametrize("group", [None, Group("other", max_running=1)])
 async def test_a_parked_job_that_changes_its_group_is_let_out(
-    desk: Desk, group: Group | None
+    controlled: ControlledJobs, group: Group | None
 ) -> None:
-    first, job = [await desk.add(due(group=ONE_PLACE)) for _ in range(2)]
-    await desk.start(first)
-    assert (await desk.look(job)).pulse.state is State.BLOCKED
-    await desk.edit(job, group=group)
-    assert [each.id for each in await desk.take_all()] == [job.id]
+    first, job = [await controlled.add(due(group=ONE_PLACE)) for _ in range(2)]
+    await controlled.start(first)
+    assert (await controlled.find(job)).pulse.state is State.BLOCKED
+    await controlled.edit(job, group=group)
+    assert [each.id for each in await controlled.take_all()] == [job.id]
 
 
 async def test_a_job_that_leaves_its_group_frees_nothing_that_it_does_not_have(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due(group=ONE_PLACE))
-    claimed = await desk.start(job)
-    await desk.edit(job, group=None)
-    await desk.end(claimed)
+    job = await controlled.add(due(group=ONE_PLACE))
+    claimed = await controlled.start(job)
+    await controlled.edit(job, group=None)
+    await controlled.end(claimed)
     await clock.advance(hours=1)
-    alone = await desk.start(job)
-    assert (await desk.write(alone)).group_ids == frozenset()
+    alone = await controlled.start(job)
+    assert (await controlled.write(alone)).group_ids == frozenset()

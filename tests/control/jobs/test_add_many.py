@@ -15,7 +15,7 @@ from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs.job_inserts import SQL
 from tests.control.given import counts, definition, fetch, value
 from tests.control.jobs.test_add import WRITTEN
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.waiting import eventually
 
 
@@ -169,9 +169,11 @@ async def test_a_hundred_thousand_jobs_are_stored_and_the_nodes_are_woken_once(
     assert len(heard) == 1
 
 
-async def test_a_node_runs_jobs_that_were_added_at_once(workshop: Workshop, jobs: Jobs) -> None:
+async def test_a_node_runs_jobs_that_were_added_at_once(
+    node_runner: NodeRunner, jobs: Jobs
+) -> None:
     handled: list[Any] = []
-    async with workshop.node(Does(lambda context: handled.append(context.payload) or Done())):
+    async with node_runner.node(Does(lambda context: handled.append(context.payload) or Done())):
         await jobs.add_many((definition(payload=n), f"k{n}") for n in range(500))
         await eventually(lambda: len(handled) == 500, "all of them")
     assert sorted(handled) == list(range(500))

@@ -19,7 +19,7 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups
 from tests.conftest import START
-from tests.control.controlled_jobs import Desk, due, open_desk
+from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 from tests.store.given import DONE, FAILED, MINUTE
 from tests.support import databases
 
@@ -39,7 +39,7 @@ ACTIONS = [action for action in Action if action not in (Action.EDIT, Action.DEL
 which = st.integers(0, JOBS - 1)
 
 
-class Office(RuleBasedStateMachine):
+class AnyOrderOfActions(RuleBasedStateMachine):
     """Four jobs in two groups, one node, and people who do what they like."""
 
     loop: asyncio.AbstractEventLoop
@@ -55,10 +55,10 @@ class Office(RuleBasedStateMachine):
         await self.database.open()
         self.now = START
         await clock.set_test_clock(self.database, self.now)
-        self.desk: Desk = await open_desk(self.database)
+        self.controlled: ControlledJobs = await open_controlled_jobs(self.database)
         policy = {"max_attempts": 2, "pause_after_failures": 2}
         self.jobs: list[Job] = [
-            await self.desk.add(due(each, policy=policy, group=GROUPS[place % 3]))
+            await self.controlled.add(due(each, policy=policy, group=GROUPS[place % 3]))
             for place, each in enumerate(schedules)
         ]
         self.in_hand: list[Claimed] = []
@@ -68,16 +68,16 @@ class Office(RuleBasedStateMachine):
 
     @rule(place=which, action=st.sampled_from(ACTIONS))
     def act(self, place: int, action: Action) -> None:
-        self.attempt(getattr(self.desk.jobs, action)(self.jobs[place].uid))
+        self.attempt(getattr(self.controlled.jobs, action)(self.jobs[place].uid))
 
     @rule(place=which, schedule=st.sampled_from(SCHEDULES), most=st.none() | st.integers(1, 3))
     def edit_schedule(self, place: int, schedule: str, most: int | None) -> None:
         timetable = replace(due(schedule).timetable, bounds=TimetableBounds(max_runs=most))
-        self.attempt(self.desk.edit(self.jobs[place], timetable=timetable))
+        self.attempt(self.controlled.edit(self.jobs[place], timetable=timetable))
 
     @rule(place=which, group=st.sampled_from(GROUPS))
     def edit_group(self, place: int, group: Group | None) -> None:
-        self.attempt(self.desk.edit(self.jobs[place], group=group))
+        self.attempt(self.controlled.edit(self.jobs[place], group=group))
 
     def attempt(self, work: Any) -> None:
         # What people do and when a run began are told apart by their instants.
@@ -99,7 +99,7 @@ class Office(RuleBasedStateMachine):
     @rule()
     def claim(self) -> None:
         self.pass_time(timedelta(milliseconds=1))
-        self.in_hand += self.do(self.desk.take_all())
+        self.in_hand += self.do(self.controlled.take_all())
 
     @rule(outcome=st.sampled_from(OUTCOMES))
     def end(self, outcome: Any) -> None:
@@ -107,15 +107,15 @@ class Office(RuleBasedStateMachine):
             self.do(self._end(self.in_hand.pop(0), outcome))
 
     async def _end(self, claimed: Claimed, outcome: Any) -> None:
-        written = await self.desk.write(claimed, outcome=outcome)
+        written = await self.controlled.write(claimed, outcome=outcome)
         if written.group_ids:
             await groups.unpark_jobs(self.database, written.group_ids)
 
     def teardown(self) -> None:
-        if not hasattr(self, "desk"):
+        if not hasattr(self, "controlled"):
             return
         try:
-            breaches = self.do(self.desk.breaches())
+            breaches = self.do(self.controlled.breaches())
             assert breaches == [], breaches
         finally:
             self.do(self.database.close())
@@ -123,7 +123,7 @@ class Office(RuleBasedStateMachine):
 
 def test_whatever_people_and_nodes_do_no_rule_is_broken(database_url: str) -> None:
     loop = asyncio.new_event_loop()
-    office = type("OfficeOfThisTest", (Office,), {"loop": loop, "url": database_url})
+    office = type("OfficeOfThisTest", (AnyOrderOfActions,), {"loop": loop, "url": database_url})
     try:
         run_state_machine_as_test(
             office,

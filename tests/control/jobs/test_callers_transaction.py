@@ -13,7 +13,7 @@ from evenbeat.core.runs.outcome import Done
 from evenbeat.store.database.pool import Database
 from tests.control.given import counts, definition, rows_of
 from tests.control.jobs.test_add import WRITTEN
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.waiting import eventually
 
 RICH = definition(
@@ -152,15 +152,15 @@ async def test_another_drivers_connection_is_refused_with_what_to_do(jobs: Jobs)
 
 
 async def test_the_commit_wakes_a_node_and_nothing_before_does(
-    workshop: Workshop, jobs: Jobs, caller: Any
+    node_runner: NodeRunner, jobs: Jobs, caller: Any
 ) -> None:
     heard: list[Any] = []
-    listening = await asyncpg.connect(workshop.database.url)
+    listening = await asyncpg.connect(node_runner.database.url)
     await listening.add_listener("evenbeat_wake", lambda *told: heard.append(told))
     handled: list[Any] = []
     # So patient that only a wake-up can make it look.
     work = Does(lambda context: handled.append(context.payload) or Done())
-    async with workshop.node(work, check_interval=workshop.settings.lease_duration):
+    async with node_runner.node(work, check_interval=node_runner.settings.lease_duration):
         await jobs.add(definition(payload="first"))
         await eventually(lambda: handled == ["first"], "the node to be at rest again")
         await jobs.close()

@@ -13,7 +13,7 @@ from evenbeat.core.runs.outcome import Cancelled, Done, Failed, Snoozed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
 from tests.control.given import counts, definition, fetch, value
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -58,11 +58,11 @@ async def test_twenty_who_add_the_same_key_at_once_make_one_job(database: Databa
     ],
 )
 async def test_a_key_is_free_again_once_its_job_is_over(
-    workshop: Workshop, jobs: Jobs, outcome: Any, state: State
+    node_runner: NodeRunner, jobs: Jobs, outcome: Any, state: State
 ) -> None:
     job = await jobs.add(definition(), dedupe_key="k")
-    async with workshop.node(Does(outcome)):
-        await workshop.closed(job)
+    async with node_runner.node(Does(outcome)):
+        await node_runner.closed(job)
     assert (await jobs.get(job.uid)).pulse.state is state
     again = await jobs.add(definition(), dedupe_key="k")
     assert again.is_new
@@ -82,16 +82,16 @@ async def test_a_key_is_free_again_once_its_job_is_cancelled_or_gone(
 
 
 async def test_a_key_is_held_while_its_job_runs_waits_for_a_retry_or_rests(
-    workshop: Workshop, jobs: Jobs, database: Database
+    node_runner: NodeRunner, jobs: Jobs, database: Database
 ) -> None:
     gate = Gate()
     job = await jobs.add(definition("every 1h phase=0s"), dedupe_key="k")
     await fetch(database, "update evenbeat.pulse set next_beat_at = '2030-01-01 12:00Z'")
-    async with workshop.node(Does(gate)):
+    async with node_runner.node(Does(gate)):
         await gate.reached.wait()
         assert (await jobs.add(definition(), dedupe_key="k")).uid == job.uid
         gate.open.set()
-        await workshop.closed(job)
+        await node_runner.closed(job)
     for state in "szd":
         await fetch(database, "update evenbeat.pulse set state = $1", state.encode())
         assert (await jobs.add(definition(), dedupe_key="k")).uid == job.uid
@@ -100,19 +100,21 @@ async def test_a_key_is_held_while_its_job_runs_waits_for_a_retry_or_rests(
     assert (await jobs.add(definition(), dedupe_key="k")).uid == job.uid
 
 
-async def test_a_snoozed_job_keeps_its_key(workshop: Workshop, jobs: Jobs, clock: Clock) -> None:
+async def test_a_snoozed_job_keeps_its_key(
+    node_runner: NodeRunner, jobs: Jobs, clock: Clock
+) -> None:
     job = await jobs.add(definition(), dedupe_key="k")
-    async with workshop.node(Does(Snoozed(timedelta(hours=1)))):
-        await workshop.closed(job)
+    async with node_runner.node(Does(Snoozed(timedelta(hours=1)))):
+        await node_runner.closed(job)
     assert not (await jobs.add(definition(), dedupe_key="k")).is_new
 
 
 async def test_an_ended_job_cannot_come_back_while_another_holds_its_key(
-    workshop: Workshop, jobs: Jobs
+    node_runner: NodeRunner, jobs: Jobs
 ) -> None:
     ended = await jobs.add(definition(), dedupe_key="k")
-    async with workshop.node(Does(Done())):
-        await workshop.closed(ended)
+    async with node_runner.node(Does(Done())):
+        await node_runner.closed(ended)
     await jobs.add(definition("every 1h"), dedupe_key="k")
     with pytest.raises(Conflict, match="dedupe key"):
         await jobs.retry(ended.uid)
@@ -148,7 +150,7 @@ async def test_a_key_whose_first_adder_commits_gives_the_second_that_job(
 
 
 async def test_a_key_is_taken_and_freed_by_hundreds_and_no_two_jobs_of_it_live(
-    workshop: Workshop, database: Database
+    node_runner: NodeRunner, database: Database
 ) -> None:
     """Adders and a node at once: whenever a job ends, somebody's add makes the next."""
     handled: list[Any] = []
@@ -160,7 +162,7 @@ async def test_a_key_is_taken_and_freed_by_hundreds_and_no_two_jobs_of_it_live(
             made += (await each.add(definition(), dedupe_key="k")).is_new
         return made
 
-    async with workshop.node(Does(lambda context: handled.append(context.job_uid) or Done())):
+    async with node_runner.node(Does(lambda context: handled.append(context.job_uid) or Done())):
         made = sum(await asyncio.gather(*map(add_often, several)))
         await eventually(lambda: len(handled) == made, "every job to be run")
     assert len(set(handled)) == made == (await counts(database))["job"] > 1

@@ -12,94 +12,96 @@ from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import CatchUp, Cause, Job, RunState, State
 from evenbeat.core.runs.outcome import HandedBack, Lost, Outcome
 from tests.conftest import START
-from tests.control.controlled_jobs import ANN, Desk, due
+from tests.control.controlled_jobs import ANN, ControlledJobs, due
 from tests.store.given import DONE, FAILED, HOUR, MINUTE
 from tests.support.databases import Clock
 
 
-async def beats(desk: Desk, job: Job) -> list[tuple[datetime | None, RunState]]:
-    return [(run.beat_at, run.state) for run in await desk.history(job)]
+async def beats(controlled: ControlledJobs, job: Job) -> list[tuple[datetime | None, RunState]]:
+    return [(run.beat_at, run.state) for run in await controlled.history(job)]
 
 
-async def work(desk: Desk) -> None:
-    while claimed := await desk.take_all():
-        await desk.end(*claimed)
+async def work(controlled: ControlledJobs) -> None:
+    while claimed := await controlled.take_all():
+        await controlled.end(*claimed)
 
 
-async def test_an_edit_changes_the_definition_and_counts_its_version(desk: Desk) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    after = await desk.edit(job, payload={"new": 1}, priority=7, labels={"a": "b"}, name="it")
+async def test_an_edit_changes_the_definition_and_counts_its_version(
+    controlled: ControlledJobs,
+) -> None:
+    job = await controlled.add(due(), due_at=START + HOUR)
+    after = await controlled.edit(job, payload={"new": 1}, priority=7, labels={"a": "b"}, name="it")
     written = after.definition
     assert (written.payload, written.priority, written.labels) == ({"new": 1}, 7, {"a": "b"})
     assert (after.version, after.definition.name) == (2, "it")
     assert after.pulse == job.pulse
-    assert (await desk.look(job)) == after
+    assert (await controlled.find(job)) == after
 
 
 async def test_the_next_run_has_the_new_definition_and_the_one_in_hand_the_old(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due(payload={"v": 1}))
-    first = await desk.start(job)
-    await desk.edit(job, payload={"v": 2})
+    job = await controlled.add(due(payload={"v": 1}))
+    first = await controlled.start(job)
+    await controlled.edit(job, payload={"v": 2})
     assert first.definition.payload == {"v": 1}
-    await desk.end(first)
+    await controlled.end(first)
     await clock.advance(hours=1)
-    assert (await desk.start(job)).definition.payload == {"v": 2}
+    assert (await controlled.start(job)).definition.payload == {"v": 2}
 
 
 @pytest.mark.parametrize("schedule", ["every 1h", "every 1h phase=0s", "0 * * * *"])
 async def test_an_unchanged_timetable_keeps_phase_and_cursor(
-    desk: Desk, clock: Clock, schedule: str
+    controlled: ControlledJobs, clock: Clock, schedule: str
 ) -> None:
-    job = await desk.add(due(schedule))
+    job = await controlled.add(due(schedule))
     await clock.advance(minutes=25)
-    after = await desk.edit(job, schedule=schedule, payload={"new": 1})
+    after = await controlled.edit(job, schedule=schedule, payload={"new": 1})
     assert after.definition.timetable == job.definition.timetable
     assert after.pulse.next_beat_at == job.pulse.next_beat_at
-    assert await desk.value("select plan_version from evenbeat.pulse") == 1
+    assert await controlled.value("select plan_version from evenbeat.pulse") == 1
 
 
-async def test_a_beat_that_was_still_ahead_is_planned_anew(desk: Desk) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    after = await desk.edit(job, schedule="every 7m")
+async def test_a_beat_that_was_still_ahead_is_planned_anew(controlled: ControlledJobs) -> None:
+    job = await controlled.add(due(), due_at=START + HOUR)
+    after = await controlled.edit(job, schedule="every 7m")
     assert after.pulse.next_beat_at == START + 7 * MINUTE
-    assert await desk.history(job) == []
+    assert await controlled.history(job) == []
 
 
 @pytest.mark.parametrize("schedule", ["every 7m", "daily 18:00", "once 2030-01-01T18:00:00Z"])
 async def test_an_overdue_beat_is_kept_and_the_new_schedule_follows(
-    desk: Desk, clock: Clock, schedule: str
+    controlled: ControlledJobs, clock: Clock, schedule: str
 ) -> None:
-    job = await desk.add(due("every 1h"))
+    job = await controlled.add(due("every 1h"))
     await clock.advance(minutes=30)
-    after = await desk.edit(job, schedule=schedule)
+    after = await controlled.edit(job, schedule=schedule)
     assert after.pulse.due_at == START
     following = after.definition.timetable.next_after(clock.now)
     assert after.pulse.next_beat_at == following
-    await work(desk)
-    assert await beats(desk, job) == [(START, RunState.COMPLETED)]
-    pulse = (await desk.look(job)).pulse
+    await work(controlled)
+    assert await beats(controlled, job) == [(START, RunState.COMPLETED)]
+    pulse = (await controlled.find(job)).pulse
     assert (pulse.due_at, pulse.state) == (
         following,
         State.PENDING if schedule.startswith("once") else State.SCHEDULED,
     )
     assert following is not None
     await clock.set_to(following)
-    await work(desk)
-    assert (await beats(desk, job))[1:] == [(following, RunState.COMPLETED)]
+    await work(controlled)
+    assert (await beats(controlled, job))[1:] == [(following, RunState.COMPLETED)]
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
 async def test_beats_of_the_old_schedule_are_told_and_none_of_the_new_one_is_made_up(
-    desk: Desk, clock: Clock, catch_up: CatchUp
+    controlled: ControlledJobs, clock: Clock, catch_up: CatchUp
 ) -> None:
     """Three hourly beats are overdue; the new schedule has beats every minute, from now on."""
-    job = await desk.add(due("every 1h", policy={"catch_up": catch_up}))
+    job = await controlled.add(due("every 1h", policy={"catch_up": catch_up}))
     await clock.advance(hours=2, minutes=30)
-    await desk.edit(job, schedule="every 1m")
-    await work(desk)
-    [missed, run] = await desk.history(job)
+    await controlled.edit(job, schedule="every 1m")
+    await work(controlled)
+    [missed, run] = await controlled.history(job)
     assert (missed.state, missed.beat_at, missed.skipped_count) == (
         RunState.SKIPPED,
         START + HOUR,
@@ -107,22 +109,22 @@ async def test_beats_of_the_old_schedule_are_told_and_none_of_the_new_one_is_mad
     )
     assert missed.reason == "the schedule was edited before they were run"
     assert (run.beat_at, run.state, run.attempt) == (START, RunState.COMPLETED, 1)
-    assert (await desk.look(job)).pulse.next_beat_at == clock.now + MINUTE
+    assert (await controlled.find(job)).pulse.next_beat_at == clock.now + MINUTE
 
 
 async def test_a_retry_that_waits_keeps_its_beat_its_attempts_and_its_time(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due())
-    await desk.fail(job)
-    retry_at = (await desk.look(job)).pulse.retry_at
-    after = await desk.edit(job, schedule="every 7m")
+    job = await controlled.add(due())
+    await controlled.fail(job)
+    retry_at = (await controlled.find(job)).pulse.retry_at
+    after = await controlled.edit(job, schedule="every 7m")
     assert (after.pulse.retry_at, after.pulse.attempt) == (retry_at, 1)
     await clock.advance(minutes=3)
-    again = await desk.start(job)
+    again = await controlled.start(job)
     assert (again.run.beat_at, again.run.attempt) == (START, 2)
-    await desk.end(again)
-    assert (await desk.look(job)).pulse.next_beat_at == START + 7 * MINUTE
+    await controlled.end(again)
+    assert (await controlled.find(job)).pulse.next_beat_at == START + 7 * MINUTE
 
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED, Lost(), HandedBack()])
@@ -130,211 +132,221 @@ async def test_a_retry_that_waits_keeps_its_beat_its_attempts_and_its_time(
     "schedule", ["every 7m", "once 2030-01-01T18:00:00Z", "once 2030-01-01T03:00:00Z"]
 )
 async def test_an_edit_during_the_run_neither_loses_nor_doubles_a_beat(
-    desk: Desk, clock: Clock, schedule: str, outcome: Outcome
+    controlled: ControlledJobs, clock: Clock, schedule: str, outcome: Outcome
 ) -> None:
-    job = await desk.add(due("every 1h"))
-    claimed = await desk.start(job)
+    job = await controlled.add(due("every 1h"))
+    claimed = await controlled.start(job)
     await clock.advance(minutes=5)
-    after = await desk.edit(job, schedule=schedule)
+    after = await controlled.edit(job, schedule=schedule)
     expected = after.definition.timetable.next_after(clock.now)
     assert after.pulse.next_beat_at == expected
-    await desk.end(claimed, outcome=outcome)
-    assert (await desk.look(job)).pulse.next_beat_at == expected
-    assert await desk.breaches() == []
+    await controlled.end(claimed, outcome=outcome)
+    assert (await controlled.find(job)).pulse.next_beat_at == expected
+    assert await controlled.breaches() == []
     await clock.advance(minutes=1)
-    await work(desk)
-    settled = [at for at, state in await beats(desk, job) if state is RunState.COMPLETED]
+    await work(controlled)
+    settled = [at for at, state in await beats(controlled, job) if state is RunState.COMPLETED]
     assert settled == [START]
-    pulse = (await desk.look(job)).pulse
+    pulse = (await controlled.find(job)).pulse
     if expected is None:
         assert pulse.state is State.COMPLETED
     else:
         assert pulse.due_at == expected
         await clock.set_to(expected)
-        await work(desk)
-        assert (await beats(desk, job))[-1] == (expected, RunState.COMPLETED)
+        await work(controlled)
+        assert (await beats(controlled, job))[-1] == (expected, RunState.COMPLETED)
 
 
 @pytest.mark.parametrize("outcome", [DONE, FAILED, Lost()])
 async def test_a_one_off_job_moved_during_its_run_runs_again_at_its_new_time(
-    desk: Desk, clock: Clock, outcome: Outcome
+    controlled: ControlledJobs, clock: Clock, outcome: Outcome
 ) -> None:
-    job = await desk.add(due("now", policy={"max_attempts": 1}))
-    claimed = await desk.start(job)
+    job = await controlled.add(due("now", policy={"max_attempts": 1}))
+    claimed = await controlled.start(job)
     later = START + 6 * HOUR
-    await desk.edit(job, schedule="once 2030-01-01T18:00:00Z")
-    await desk.end(claimed, outcome=outcome)
-    assert (await desk.look(job)).pulse.due_at == later
+    await controlled.edit(job, schedule="once 2030-01-01T18:00:00Z")
+    await controlled.end(claimed, outcome=outcome)
+    assert (await controlled.find(job)).pulse.due_at == later
     await clock.set_to(later)
-    await work(desk)
-    assert (await beats(desk, job))[-1] == (later, RunState.COMPLETED)
-    assert (await desk.look(job)).pulse.state is State.COMPLETED
+    await work(controlled)
+    assert (await beats(controlled, job))[-1] == (later, RunState.COMPLETED)
+    assert (await controlled.find(job)).pulse.state is State.COMPLETED
 
 
 async def test_the_one_beat_of_a_one_off_job_is_moved_even_if_it_is_overdue(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due("now"))
+    job = await controlled.add(due("now"))
     await clock.advance(minutes=10)
-    await desk.edit(job, schedule="once 2030-01-01T18:00:00Z")
-    await work(desk)
-    assert await beats(desk, job) == []
+    await controlled.edit(job, schedule="once 2030-01-01T18:00:00Z")
+    await work(controlled)
+    assert await beats(controlled, job) == []
     await clock.set_to(START + 6 * HOUR)
-    await work(desk)
-    assert await beats(desk, job) == [(START + 6 * HOUR, RunState.COMPLETED)]
-    assert (await desk.look(job)).pulse.state is State.COMPLETED
+    await work(controlled)
+    assert await beats(controlled, job) == [(START + 6 * HOUR, RunState.COMPLETED)]
+    assert (await controlled.find(job)).pulse.state is State.COMPLETED
 
 
 async def test_an_edit_during_a_run_by_hand_keeps_the_overdue_beat(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    await desk.jobs.run(job.uid)
-    by_hand = await desk.start(job)
+    job = await controlled.add(due(), due_at=START + HOUR)
+    await controlled.jobs.run(job.uid)
+    by_hand = await controlled.start(job)
     await clock.advance(hours=1)
-    await desk.edit(job, schedule="every 7m")
-    await desk.end(by_hand)
-    owed = await desk.start(job)
+    await controlled.edit(job, schedule="every 7m")
+    await controlled.end(by_hand)
+    owed = await controlled.start(job)
     assert (owed.run.cause, owed.run.beat_at) == (Cause.RETRY, START + HOUR)
-    await desk.end(owed)
-    assert (await desk.look(job)).pulse.next_beat_at == clock.now + 7 * MINUTE
+    await controlled.end(owed)
+    assert (await controlled.find(job)).pulse.next_beat_at == clock.now + 7 * MINUTE
 
 
 async def test_a_run_in_hand_counts_towards_the_runs_of_the_new_schedule(
-    desk: Desk, clock: Clock
+    controlled: ControlledJobs, clock: Clock
 ) -> None:
-    job = await desk.add(due("every 1h"))
-    claimed = await desk.start(job)
-    written = (await desk.look(job)).definition
+    job = await controlled.add(due("every 1h"))
+    claimed = await controlled.start(job)
+    written = (await controlled.find(job)).definition
     bounds = replace(written.timetable.bounds, max_runs=1)
-    await desk.edit(job, timetable=replace(written.timetable, bounds=bounds))
-    await desk.end(claimed)
-    assert (await desk.look(job)).pulse.state is State.COMPLETED
+    await controlled.edit(job, timetable=replace(written.timetable, bounds=bounds))
+    await controlled.end(claimed)
+    assert (await controlled.find(job)).pulse.state is State.COMPLETED
 
 
 @pytest.mark.parametrize("over", ["completed", "failed", "cancelled"])
 async def test_what_is_over_is_not_brought_back_by_an_edit_but_by_a_retry(
-    desk: Desk, clock: Clock, over: str
+    controlled: ControlledJobs, clock: Clock, over: str
 ) -> None:
-    job = await desk.add(due("now", policy={"max_attempts": 1}))
+    job = await controlled.add(due("now", policy={"max_attempts": 1}))
     if over == "cancelled":
-        await desk.jobs.cancel(job.uid)
+        await controlled.jobs.cancel(job.uid)
     else:
-        await desk.finish(job, DONE if over == "completed" else FAILED)
-    after = await desk.edit(job, schedule="every 1h")
+        await controlled.finish(job, DONE if over == "completed" else FAILED)
+    after = await controlled.edit(job, schedule="every 1h")
     assert (after.pulse.state, after.pulse.due_at) == (over, None)
     await clock.advance(days=1)
-    assert await desk.take_all() == []
-    await desk.jobs.retry(job.uid)
-    await work(desk)
-    pulse = (await desk.look(job)).pulse
+    assert await controlled.take_all() == []
+    await controlled.jobs.retry(job.uid)
+    await work(controlled)
+    pulse = (await controlled.find(job)).pulse
     assert pulse.state is State.SCHEDULED
     assert pulse.next_beat_at is not None
     assert clock.now < pulse.next_beat_at <= clock.now + HOUR
 
 
 async def test_a_schedule_edited_while_the_job_is_retried_by_hand_is_the_one_taken_up(
-    desk: Desk,
+    controlled: ControlledJobs,
 ) -> None:
-    job = await desk.jobs.cancel((await desk.add(due("every 1h"))).uid)
-    await desk.jobs.retry(job.uid)
-    by_hand = await desk.start(job)
-    await desk.edit(job, schedule="every 7m")
-    await desk.end(by_hand)
-    assert (await desk.look(job)).pulse.next_beat_at == START + 7 * MINUTE
+    job = await controlled.jobs.cancel((await controlled.add(due("every 1h"))).uid)
+    await controlled.jobs.retry(job.uid)
+    by_hand = await controlled.start(job)
+    await controlled.edit(job, schedule="every 7m")
+    await controlled.end(by_hand)
+    assert (await controlled.find(job)).pulse.next_beat_at == START + 7 * MINUTE
 
 
-async def test_the_beats_of_a_pause_are_not_owed_after_an_edit(desk: Desk, clock: Clock) -> None:
-    job = await desk.jobs.pause((await desk.add(due("every 1h"))).uid)
+async def test_the_beats_of_a_pause_are_not_owed_after_an_edit(
+    controlled: ControlledJobs, clock: Clock
+) -> None:
+    job = await controlled.jobs.pause((await controlled.add(due("every 1h"))).uid)
     await clock.advance(hours=5)
-    await desk.edit(job, schedule="every 7m")
-    await desk.jobs.resume(job.uid)
-    assert await desk.take_all() == []
-    assert (await desk.look(job)).pulse.due_at == clock.now + 7 * MINUTE
+    await controlled.edit(job, schedule="every 7m")
+    await controlled.jobs.resume(job.uid)
+    assert await controlled.take_all() == []
+    assert (await controlled.find(job)).pulse.due_at == clock.now + 7 * MINUTE
 
 
-async def test_a_schedule_without_a_beat_is_refused(desk: Desk) -> None:
-    job = await desk.add(due(), due_at=START + HOUR)
-    written = (await desk.look(job)).definition
+async def test_a_schedule_without_a_beat_is_refused(controlled: ControlledJobs) -> None:
+    job = await controlled.add(due(), due_at=START + HOUR)
+    written = (await controlled.find(job)).definition
     ended = replace(written.timetable.bounds, ends_at=START - HOUR)
     with pytest.raises(InvalidInput, match="schedule: has no beat left"):
-        await desk.edit(job, timetable=replace(written.timetable, bounds=ended))
-    assert await desk.look(job) == job
+        await controlled.edit(job, timetable=replace(written.timetable, bounds=ended))
+    assert await controlled.find(job) == job
 
 
 async def test_an_edit_of_another_version_is_a_conflict_that_names_the_one_in_force(
-    desk: Desk,
+    controlled: ControlledJobs,
 ) -> None:
-    job = await desk.add(due())
-    await desk.edit(job, payload=1)
+    job = await controlled.add(due())
+    await controlled.edit(job, payload=1)
     with pytest.raises(Conflict, match="at version 2 and not 1 any more"):
-        await desk.jobs.edit(job.uid, job.definition, version=1)
-    assert (await desk.jobs.edit(job.uid, job.definition, version=2)).version == 3
+        await controlled.jobs.edit(job.uid, job.definition, version=1)
+    assert (await controlled.jobs.edit(job.uid, job.definition, version=2)).version == 3
 
 
-async def test_a_name_that_is_taken_is_a_conflict_and_nothing_is_changed(desk: Desk) -> None:
-    await desk.add(due(name="taken"))
-    job = await desk.add(due(name="mine"))
+async def test_a_name_that_is_taken_is_a_conflict_and_nothing_is_changed(
+    controlled: ControlledJobs,
+) -> None:
+    await controlled.add(due(name="taken"))
+    job = await controlled.add(due(name="mine"))
     with pytest.raises(Conflict, match="a job named 'taken' already"):
-        await desk.edit(job, name="taken", payload=1)
-    assert await desk.look(job) == job
-    assert await desk.audit() == []
-    assert await desk.value("select count(*) from evenbeat.job_version") == 0
+        await controlled.edit(job, name="taken", payload=1)
+    assert await controlled.find(job) == job
+    assert await controlled.audit() == []
+    assert await controlled.value("select count(*) from evenbeat.job_version") == 0
 
 
-async def test_a_bad_field_is_named_and_an_unknown_job_not_found(desk: Desk) -> None:
-    job = await desk.add(due())
+async def test_a_bad_field_is_named_and_an_unknown_job_not_found(
+    controlled: ControlledJobs,
+) -> None:
+    job = await controlled.add(due())
     for change, field in (({"priority": 101}, "priority"), ({"kind": "dance"}, "kind")):
         with pytest.raises(InvalidInput) as refused:
-            await desk.edit(job, **change)
+            await controlled.edit(job, **change)
         assert refused.value.errors[0].field == field
     with pytest.raises(NotFound):
-        await desk.jobs.edit(new_job_uid(START), due())
+        await controlled.jobs.edit(new_job_uid(START), due())
 
 
-async def test_another_kind_or_label_takes_the_job_to_another_lane(desk: Desk) -> None:
-    job = await desk.add(due())
-    await desk.edit(job, kind="crawl")
-    assert await desk.claim() == []
-    [claimed] = await desk.claim(kind="crawl")
-    await desk.end(claimed)
-    after = await desk.edit(job, runs_on=("gpu",))
+async def test_another_kind_or_label_takes_the_job_to_another_lane(
+    controlled: ControlledJobs,
+) -> None:
+    job = await controlled.add(due())
+    await controlled.edit(job, kind="crawl")
+    assert await controlled.claim() == []
+    [claimed] = await controlled.claim(kind="crawl")
+    await controlled.end(claimed)
+    after = await controlled.edit(job, runs_on=("gpu",))
     assert after.definition.runs_on == ("gpu",)
     lane = "select runs_on from evenbeat.lane join evenbeat.pulse on lane.id = lane_id"
-    assert await desk.value(lane) == ["gpu"]
+    assert await controlled.value(lane) == ["gpu"]
 
 
-async def test_every_definition_is_kept_and_can_be_restored(desk: Desk, clock: Clock) -> None:
-    job = await desk.add(due(payload=1, name="one"), due_at=START + HOUR)
+async def test_every_definition_is_kept_and_can_be_restored(
+    controlled: ControlledJobs, clock: Clock
+) -> None:
+    job = await controlled.add(due(payload=1, name="one"), due_at=START + HOUR)
     await clock.advance(minutes=1)
-    await desk.edit(job, payload=2, name="two")
-    await desk.edit(job, payload=3)
-    versions = await desk.jobs.versions(job.uid)
+    await controlled.edit(job, payload=2, name="two")
+    await controlled.edit(job, payload=3)
+    versions = await controlled.jobs.versions(job.uid)
     assert [each.number for each in versions] == [3, 2, 1]
     assert versions[2].definition == job.definition
     assert [each.replaced_by for each in versions] == [None, ANN.name, ANN.name]
     assert versions[2].replaced_at == START + MINUTE
-    after = await desk.jobs.restore(job.uid, 1)
+    after = await controlled.jobs.restore(job.uid, 1)
     assert (after.definition, after.version) == (job.definition, 4)
     assert after.pulse.next_beat_at == job.pulse.next_beat_at
     with pytest.raises(NotFound, match="no version 9"):
-        await desk.jobs.restore(job.uid, 9)
+        await controlled.jobs.restore(job.uid, 9)
 
 
 @pytest.mark.breaks_rules("a definition that nobody can read")
 async def test_a_job_that_nobody_can_read_is_mended_by_an_edit_and_ended_by_hand(
-    desk: Desk,
+    controlled: ControlledJobs,
 ) -> None:
-    job, other = await desk.add(due()), await desk.add(due())
-    await desk.fetch("""update evenbeat.job set timetable = '{"odd": 1}'""")
+    job, other = await controlled.add(due()), await controlled.add(due())
+    await controlled.fetch("""update evenbeat.job set timetable = '{"odd": 1}'""")
     with pytest.raises(Conflict, match="cannot be read: InvalidInput: odd"):
-        await desk.look(job)
-    await desk.jobs.act(Action.PAUSE, Filter.one(job.uid))
+        await controlled.find(job)
+    await controlled.jobs.act(Action.PAUSE, Filter.one(job.uid))
     with pytest.raises(Conflict, match="cannot be read: edit it first"):
-        await desk.jobs.resume(job.uid)
-    after = await desk.jobs.edit(job.uid, due())
+        await controlled.jobs.resume(job.uid)
+    after = await controlled.jobs.edit(job.uid, due())
     assert after.pulse.state is State.PAUSED
-    assert (await desk.jobs.resume(job.uid)).pulse.state is State.SCHEDULED
+    assert (await controlled.jobs.resume(job.uid)).pulse.state is State.SCHEDULED
     with pytest.raises(Conflict, match="version 1 cannot be restored: the definition cannot be"):
-        await desk.jobs.restore(job.uid, 1)
-    await desk.jobs.delete(other.uid)
+        await controlled.jobs.restore(job.uid, 1)
+    await controlled.jobs.delete(other.uid)

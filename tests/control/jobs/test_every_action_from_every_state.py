@@ -11,11 +11,11 @@ from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Claimed, Job, State
 from evenbeat.store.runs import leases
 from evenbeat.store.runs.leases import HeldRun
-from tests.control.controlled_jobs import ANN, ONE_PLACE, Desk, due
+from tests.control.controlled_jobs import ANN, ONE_PLACE, ControlledJobs, due
 from tests.store.given import MINUTE
 from tests.support.databases import Clock
 
-Build = Callable[[Desk], Awaitable[Job]]
+Build = Callable[[ControlledJobs], Awaitable[Job]]
 
 
 @dataclass(frozen=True)
@@ -32,118 +32,118 @@ class Place:
         return self.state, self.heading, self.has_next
 
 
-async def pending(desk: Desk) -> Job:
-    return await desk.add(due("now"))
+async def pending(controlled: ControlledJobs) -> Job:
+    return await controlled.add(due("now"))
 
 
-async def scheduled(desk: Desk) -> Job:
-    return await desk.add(due())
+async def scheduled(controlled: ControlledJobs) -> Job:
+    return await controlled.add(due())
 
 
-async def retry_waits(desk: Desk) -> Job:
-    job = await scheduled(desk)
-    await desk.fail(job)
+async def retry_waits(controlled: ControlledJobs) -> Job:
+    job = await scheduled(controlled)
+    await controlled.fail(job)
     return job
 
 
-async def run_by_hand_waits(desk: Desk) -> Job:
-    job = await scheduled(desk)
-    await desk.finish(job)
-    return await desk.jobs.run(job.uid)
+async def run_by_hand_waits(controlled: ControlledJobs) -> Job:
+    job = await scheduled(controlled)
+    await controlled.finish(job)
+    return await controlled.jobs.run(job.uid)
 
 
-async def blocked(desk: Desk) -> Job:
-    await desk.add(due("now", group=ONE_PLACE))
-    job = await desk.add(due(group=ONE_PLACE))
-    await desk.claim_grouped()
+async def blocked(controlled: ControlledJobs) -> Job:
+    await controlled.add(due("now", group=ONE_PLACE))
+    job = await controlled.add(due(group=ONE_PLACE))
+    await controlled.claim_grouped()
     return job
 
 
-async def blocked_while_paused(desk: Desk) -> Job:
-    job = await desk.add(due(group=ONE_PLACE))
-    await desk.jobs.pause(job.uid)
-    await desk.add(due("now", group=ONE_PLACE), due_at=job.created_at - MINUTE)
-    await desk.jobs.run(job.uid)
-    await desk.claim_grouped()
+async def blocked_while_paused(controlled: ControlledJobs) -> Job:
+    job = await controlled.add(due(group=ONE_PLACE))
+    await controlled.jobs.pause(job.uid)
+    await controlled.add(due("now", group=ONE_PLACE), due_at=job.created_at - MINUTE)
+    await controlled.jobs.run(job.uid)
+    await controlled.claim_grouped()
     return job
 
 
-async def running(desk: Desk) -> Job:
-    job = await scheduled(desk)
-    await desk.start(job)
+async def running(controlled: ControlledJobs) -> Job:
+    job = await scheduled(controlled)
+    await controlled.start(job)
     return job
 
 
-async def running_one_off(desk: Desk) -> Job:
-    job = await pending(desk)
-    await desk.start(job)
+async def running_one_off(controlled: ControlledJobs) -> Job:
+    job = await pending(controlled)
+    await controlled.start(job)
     return job
 
 
-async def running_to_be_paused(desk: Desk) -> Job:
-    return await desk.jobs.pause((await running(desk)).uid)
+async def running_to_be_paused(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.pause((await running(controlled)).uid)
 
 
-async def running_to_be_disabled(desk: Desk) -> Job:
-    return await desk.jobs.disable((await running(desk)).uid)
+async def running_to_be_disabled(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.disable((await running(controlled)).uid)
 
 
-async def running_to_be_cancelled(desk: Desk) -> Job:
-    return await desk.jobs.cancel((await running(desk)).uid)
+async def running_to_be_cancelled(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.cancel((await running(controlled)).uid)
 
 
-async def running_by_hand_while_paused(desk: Desk) -> Job:
-    job = await desk.jobs.run((await paused(desk)).uid)
-    await desk.start(job)
+async def running_by_hand_while_paused(controlled: ControlledJobs) -> Job:
+    job = await controlled.jobs.run((await paused(controlled)).uid)
+    await controlled.start(job)
     return job
 
 
-async def running_by_hand_while_disabled(desk: Desk) -> Job:
-    job = await desk.jobs.run((await disabled(desk)).uid)
-    await desk.start(job)
+async def running_by_hand_while_disabled(controlled: ControlledJobs) -> Job:
+    job = await controlled.jobs.run((await disabled(controlled)).uid)
+    await controlled.start(job)
     return job
 
 
-async def paused(desk: Desk) -> Job:
-    return await desk.jobs.pause((await scheduled(desk)).uid)
+async def paused(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.pause((await scheduled(controlled)).uid)
 
 
-async def paused_one_off(desk: Desk) -> Job:
-    return await desk.jobs.pause((await pending(desk)).uid)
+async def paused_one_off(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.pause((await pending(controlled)).uid)
 
 
-async def paused_with_a_retry(desk: Desk) -> Job:
-    return await desk.jobs.pause((await retry_waits(desk)).uid)
+async def paused_with_a_retry(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.pause((await retry_waits(controlled)).uid)
 
 
-async def completed(desk: Desk) -> Job:
-    job = await pending(desk)
-    await desk.finish(job)
+async def completed(controlled: ControlledJobs) -> Job:
+    job = await pending(controlled)
+    await controlled.finish(job)
     return job
 
 
-async def failed_with_a_next_beat(desk: Desk) -> Job:
-    job = await desk.add(due(policy={"max_attempts": 1}))
-    await desk.fail(job)
+async def failed_with_a_next_beat(controlled: ControlledJobs) -> Job:
+    job = await controlled.add(due(policy={"max_attempts": 1}))
+    await controlled.fail(job)
     return job
 
 
-async def failed_for_good(desk: Desk) -> Job:
-    job = await desk.add(due("now", policy={"max_attempts": 1}))
-    await desk.fail(job)
+async def failed_for_good(controlled: ControlledJobs) -> Job:
+    job = await controlled.add(due("now", policy={"max_attempts": 1}))
+    await controlled.fail(job)
     return job
 
 
-async def cancelled(desk: Desk) -> Job:
-    return await desk.jobs.cancel((await scheduled(desk)).uid)
+async def cancelled(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.cancel((await scheduled(controlled)).uid)
 
 
-async def disabled(desk: Desk) -> Job:
-    return await desk.jobs.disable((await scheduled(desk)).uid)
+async def disabled(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.disable((await scheduled(controlled)).uid)
 
 
-async def disabled_after_failure(desk: Desk) -> Job:
-    return await desk.jobs.disable((await failed_for_good(desk)).uid)
+async def disabled_after_failure(controlled: ControlledJobs) -> Job:
+    return await controlled.jobs.disable((await failed_for_good(controlled)).uid)
 
 
 PLACES = [
@@ -175,39 +175,39 @@ PLACES = [
 @pytest.mark.parametrize("action", Action)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.build.__name__)
 async def test_an_action_does_what_the_table_says_or_changes_nothing(
-    desk: Desk, clock: Clock, place: Place, action: Action
+    controlled: ControlledJobs, clock: Clock, place: Place, action: Action
 ) -> None:
-    job = await desk.look(await place.build(desk))
-    in_hand = await leases.list_node_runs(desk.database, desk.node_id)
-    pulse, noted = job.pulse, await desk.audit(job=job.uid)
+    job = await controlled.find(await place.build(controlled))
+    in_hand = await leases.list_node_runs(controlled.database, controlled.node_id)
+    pulse, noted = job.pulse, await controlled.audit(job=job.uid)
     assert (pulse.state, pulse.heading, pulse.has_next) == place.facts
     allowed = lifecycle.allowed_actions(place.state, has_next=place.has_next, heading=place.heading)
     assert actions.find_allowed_actions(pulse) == allowed
     await clock.advance(minutes=1)
     if action not in allowed:
         with pytest.raises(IllegalTransition) as refused:
-            await do(desk, action, job)
+            await do(controlled, action, job)
         assert refused.value.allowed == allowed
-        assert await desk.look(job) == job
-        assert await desk.audit(job=job.uid) == noted
+        assert await controlled.find(job) == job
+        assert await controlled.audit(job=job.uid) == noted
         return
-    state = await do(desk, action, job)
+    state = await do(controlled, action, job)
     assert state in expected(action, place)
-    [entry, *_] = await desk.audit(job=job.uid)
+    [entry, *_] = await controlled.audit(job=job.uid)
     assert (entry.action, entry.actor, entry.job_uid) == (action, ANN, job.uid)
-    assert await desk.breaches() == []
-    await let_days_go_by(desk, clock, in_hand)
-    pulse = (await desk.jobs.get(job.uid, with_deleted=True)).pulse
+    assert await controlled.breaches() == []
+    await let_days_go_by(controlled, clock, in_hand)
+    pulse = (await controlled.jobs.get(job.uid, with_deleted=True)).pulse
     assert pulse.state not in (State.RUNNING, State.BLOCKED)
     assert (pulse.wanted, pulse.manual_at) == (None, None)
 
 
-async def do(desk: Desk, action: Action, job: Job) -> State | None:
+async def do(controlled: ControlledJobs, action: Action, job: Job) -> State | None:
     """The state afterwards; None: the job is gone."""
     if action is Action.EDIT:
-        after = await desk.edit(job, payload={"edited": True}, schedule="every 2h")
+        after = await controlled.edit(job, payload={"edited": True}, schedule="every 2h")
     else:
-        after = await getattr(desk.jobs, action)(job.uid, by=ANN)
+        after = await getattr(controlled.jobs, action)(job.uid, by=ANN)
     return after and after.pulse.state
 
 
@@ -220,12 +220,14 @@ def expected(action: Action, place: Place) -> Collection[State | None]:
     return lifecycle.find_target_states(action, place.state) or [None]
 
 
-async def let_days_go_by(desk: Desk, clock: Clock, in_hand: Sequence[HeldRun]) -> None:
+async def let_days_go_by(
+    controlled: ControlledJobs, clock: Clock, in_hand: Sequence[HeldRun]
+) -> None:
     """Runs end, retries and beats come, and whatever was asked for is obeyed."""
-    await desk.end(*(held for held in in_hand if isinstance(held, Claimed)))
+    await controlled.end(*(held for held in in_hand if isinstance(held, Claimed)))
     for _ in range(3):
-        await desk.fetch("update evenbeat.pulse set is_parked = false")
-        await desk.end(*await desk.take_all())
+        await controlled.fetch("update evenbeat.pulse set is_parked = false")
+        await controlled.end(*await controlled.take_all())
         await clock.advance(hours=2)
 
 

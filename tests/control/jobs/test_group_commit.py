@@ -33,7 +33,7 @@ HELD_UP = """
 """
 
 
-class Paper:
+class RecordedBatches:
     """Takes what is written, one list at a time, when it is told to."""
 
     def __init__(self, at_once: int = 1) -> None:
@@ -58,102 +58,102 @@ class Paper:
 
 
 async def test_who_comes_alone_waits_for_nobody() -> None:
-    paper = Paper()
-    paper.go_on.set()
+    batches = RecordedBatches()
+    batches.go_on.set()
     for item in ("a", "b"):
-        await paper.gathering.add(item)
-    assert paper.written == [["a"], ["b"]]
+        await batches.gathering.add(item)
+    assert batches.written == [["a"], ["b"]]
 
 
 async def test_who_comes_meanwhile_goes_together() -> None:
-    paper = Paper()
-    tasks = await paper.begin("a", "b", "c", "d")
-    assert paper.written == [["a"]]
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("a", "b", "c", "d")
+    assert batches.written == [["a"]]
+    batches.go_on.set()
     await asyncio.gather(*tasks)
-    assert paper.written == [["a"], ["b", "c", "d"]]
-    await paper.gathering.add("e")
-    assert paper.written[2:] == [["e"]]
+    assert batches.written == [["a"], ["b", "c", "d"]]
+    await batches.gathering.add("e")
+    assert batches.written[2:] == [["e"]]
 
 
 async def test_so_many_are_written_at_once_and_no_more() -> None:
-    paper = Paper(at_once=2)
-    tasks = await paper.begin("a", "b", "c", "d", "e")
-    assert paper.written == [["a"], ["b"]]
+    batches = RecordedBatches(at_once=2)
+    tasks = await batches.begin("a", "b", "c", "d", "e")
+    assert batches.written == [["a"], ["b"]]
     tasks[0].cancel()
-    await eventually(lambda: len(paper.written) == 3)
-    paper.go_on.set()
+    await eventually(lambda: len(batches.written) == 3)
+    batches.go_on.set()
     await asyncio.gather(*tasks[1:])
-    assert paper.written == [["a"], ["b"], ["c", "d", "e"]]
-    await paper.gathering.add("f")
+    assert batches.written == [["a"], ["b"], ["c", "d", "e"]]
+    await batches.gathering.add("f")
 
 
 async def test_no_more_go_together_than_one_statement_may_hold() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", *map(str, range(MOST_TOGETHER + 1)))
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("first", *map(str, range(MOST_TOGETHER + 1)))
+    batches.go_on.set()
     await asyncio.gather(*tasks)
-    assert [len(items) for items in paper.written] == [1, MOST_TOGETHER, 1]
+    assert [len(items) for items in batches.written] == [1, MOST_TOGETHER, 1]
 
 
 async def test_one_that_cannot_be_written_is_told_so_and_the_others_are_written() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "bad", "b")
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("first", "a", "bad", "b")
+    batches.go_on.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [type(None), type(None), ValueError, type(None)]
-    assert paper.written == [["first"], ["a", "bad", "b"], ["a"], ["bad"], ["b"]]
+    assert batches.written == [["first"], ["a", "bad", "b"], ["a"], ["bad"], ["b"]]
 
 
 async def test_when_the_database_is_lost_nothing_is_written_again() -> None:
     """It may have been stored: trying again might store it twice."""
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "lost")
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("first", "a", "lost")
+    batches.go_on.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [type(None), StoreUnavailable, StoreUnavailable]
-    assert len(paper.written) == 2
-    await paper.gathering.add("later")
+    assert len(batches.written) == 2
+    await batches.gathering.add("later")
 
 
 async def test_the_first_ones_error_is_its_own() -> None:
-    paper = Paper()
-    tasks = await paper.begin("bad", "a")
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("bad", "a")
+    batches.go_on.set()
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in told] == [ValueError, type(None)]
 
 
 async def test_who_goes_away_while_it_waits_is_left_out_and_keeps_nobody_waiting() -> None:
-    paper = Paper()
-    first, gone, other = await paper.begin("first", "gone", "other")
+    batches = RecordedBatches()
+    first, gone, other = await batches.begin("first", "gone", "other")
     gone.cancel()
     await asyncio.wait([gone])
     first.cancel()
-    paper.go_on.set()
+    batches.go_on.set()
     await other
-    assert paper.written == [["first"], ["other"]]
+    assert batches.written == [["first"], ["other"]]
 
 
 async def test_who_goes_away_in_the_midst_of_it_takes_nobody_along() -> None:
-    paper = Paper()
-    first, gone, other = await paper.begin("first", "gone", "other")
+    batches = RecordedBatches()
+    first, gone, other = await batches.begin("first", "gone", "other")
     first.cancel()
-    await eventually(lambda: len(paper.written) == 2)
+    await eventually(lambda: len(batches.written) == 2)
     gone.cancel()
-    paper.go_on.set()
+    batches.go_on.set()
     await other
-    await paper.gathering.done()
-    assert paper.written == [["first"], ["gone", "other"]]
+    await batches.gathering.done()
+    assert batches.written == [["first"], ["gone", "other"]]
 
 
 async def test_done_waits_for_what_is_on_its_way() -> None:
-    paper = Paper()
-    tasks = await paper.begin("first", "a", "b")
-    paper.go_on.set()
+    batches = RecordedBatches()
+    tasks = await batches.begin("first", "a", "b")
+    batches.go_on.set()
     await tasks[0]
-    await paper.gathering.done()
-    assert paper.written == [["first"], ["a", "b"]]
+    await batches.gathering.done()
+    assert batches.written == [["first"], ["a", "b"]]
 
 
 class LaterClock:
@@ -171,28 +171,28 @@ class LaterClock:
 async def test_who_has_waited_too_long_is_told_so_and_never_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, paper = LaterClock(monkeypatch), Paper()
-    first, late = await paper.begin("first", "late")
+    clock, batches = LaterClock(monkeypatch), RecordedBatches()
+    first, late = await batches.begin("first", "late")
     clock.ahead = 1001.0
     with pytest.raises(StoreUnavailable, match="nothing was stored: add it again"):
         await late
-    paper.go_on.set()
+    batches.go_on.set()
     await first
-    await paper.gathering.add("next")
-    assert paper.written == [["first"], ["next"]]
+    await batches.gathering.add("next")
+    assert batches.written == [["first"], ["next"]]
 
 
 async def test_who_is_being_written_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be stored already."""
-    clock, paper = LaterClock(monkeypatch), Paper()
-    first, other = await paper.begin("first", "other")
+    clock, batches = LaterClock(monkeypatch), RecordedBatches()
+    first, other = await batches.begin("first", "other")
     first.cancel()
-    await eventually(lambda: len(paper.written) == 2)
+    await eventually(lambda: len(batches.written) == 2)
     clock.ahead = 1001.0
     # A timer that is due runs before this one.
     await asyncio.sleep(0.01)
     assert not other.done()
-    paper.go_on.set()
+    batches.go_on.set()
     await other
 
 

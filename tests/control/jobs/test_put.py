@@ -14,7 +14,7 @@ from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
 from tests.control.given import counts, definition, fetch, value
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.support.databases import Clock
 
 HOUR = timedelta(hours=1)
@@ -103,10 +103,10 @@ async def test_a_job_becomes_recurring_and_one_off_again(jobs: Jobs, clock: Cloc
     assert (await jobs.put(report("now"))).pulse.due_at == clock.now
 
 
-async def test_what_is_over_is_not_brought_back(workshop: Workshop, jobs: Jobs) -> None:
+async def test_what_is_over_is_not_brought_back(node_runner: NodeRunner, jobs: Jobs) -> None:
     job = await jobs.put(report("now"))
-    async with workshop.node(Does(Done())):
-        await workshop.closed(job)
+    async with node_runner.node(Does(Done())):
+        await node_runner.closed(job)
     for schedule in ("now", "every 1h", "once 2020-01-01T00:00:00Z"):
         put = await jobs.put(report(schedule, payload=schedule))
         assert put.pulse.state is State.COMPLETED
@@ -114,59 +114,59 @@ async def test_what_is_over_is_not_brought_back(workshop: Workshop, jobs: Jobs) 
 
 
 async def test_a_running_job_is_changed_and_its_beat_is_run_once(
-    workshop: Workshop, jobs: Jobs, clock: Clock
+    node_runner: NodeRunner, jobs: Jobs, clock: Clock
 ) -> None:
     gate = Gate()
     job = await jobs.put(report("every 1h", group=Group("old", 1)))
     await clock.advance(hours=1)
-    async with workshop.node(Does(gate)):
+    async with node_runner.node(Does(gate)):
         await gate.reached.wait()
         changed = await jobs.put(report("every 2h", group=Group("new", 1)))
         assert changed.pulse.state is State.RUNNING
         assert changed.pulse.next_beat_at == clock.now + 2 * HOUR
         gate.open.set()
-        assert (await workshop.closed(job)).state is RunState.COMPLETED
+        assert (await node_runner.closed(job)).state is RunState.COMPLETED
     after = await jobs.get(job.uid)
     assert after.pulse.next_beat_at == clock.now + 2 * HOUR
     assert after.pulse.run_number == 1
-    assert await workshop.value("select count(*) from evenbeat.permit") == 0
+    assert await node_runner.value("select count(*) from evenbeat.permit") == 0
 
 
 @pytest.mark.parametrize("before", [None, Group("old")])
 @pytest.mark.parametrize("after", [None, Group("new")])
 async def test_the_place_of_a_running_job_is_in_the_group_it_was_claimed_in(
-    workshop: Workshop, jobs: Jobs, before: Group | None, after: Group | None
+    node_runner: NodeRunner, jobs: Jobs, before: Group | None, after: Group | None
 ) -> None:
     gate = Gate()
     job = await jobs.put(report("now", group=before))
-    async with workshop.node(Does(gate)):
+    async with node_runner.node(Does(gate)):
         await gate.reached.wait()
         await jobs.put(report("now", group=after))
-        held = await workshop.value("select count(*) from evenbeat.permit")
+        held = await node_runner.value("select count(*) from evenbeat.permit")
         assert held == (before is not None)
         gate.open.set()
-        await workshop.closed(job)
-    assert await workshop.value("select count(*) from evenbeat.permit") == 0
+        await node_runner.closed(job)
+    assert await node_runner.value("select count(*) from evenbeat.permit") == 0
 
 
 async def test_a_parked_job_that_leaves_its_group_is_claimed(
-    workshop: Workshop, jobs: Jobs
+    node_runner: NodeRunner, jobs: Jobs
 ) -> None:
     job = await jobs.put(report("now", group=Group("full", 1)))
-    await workshop.fetch("update evenbeat.pulse set is_parked = true")
+    await node_runner.fetch("update evenbeat.pulse set is_parked = true")
     await jobs.put(report("now"))
-    async with workshop.node(Does(Done())):
-        assert (await workshop.closed(job)).state is RunState.COMPLETED
+    async with node_runner.node(Does(Done())):
+        assert (await node_runner.closed(job)).state is RunState.COMPLETED
 
 
 async def test_a_job_of_another_kind_waits_in_another_lane(
-    database: Database, workshop: Workshop
+    database: Database, node_runner: NodeRunner
 ) -> None:
     jobs = Jobs(database, Registry([Does(Done()), Does(Done(), kind="other")]))
     job = await jobs.put(report("now"))
     await jobs.put(definition("now", kind="other", name="report", runs_on=("gpu",)))
-    async with workshop.node(Does(Done(), kind="other"), labels=("gpu",)):
-        assert (await workshop.closed(job)).state is RunState.COMPLETED
+    async with node_runner.node(Does(Done(), kind="other"), labels=("gpu",)):
+        assert (await node_runner.closed(job)).state is RunState.COMPLETED
 
 
 async def test_many_who_put_one_name_at_once_make_one_job(database: Database) -> None:

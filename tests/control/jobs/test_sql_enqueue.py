@@ -15,7 +15,7 @@ from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.store.database.pool import Database
 from tests.control.given import counts, definition, fetch, rows_of, value
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.waiting import eventually
 
 AT = datetime(2031, 5, 1, 8, 30, tzinfo=UTC)
@@ -78,10 +78,10 @@ async def test_name_key_and_a_payload_of_null_are_written_alike(
 
 
 async def test_a_job_can_be_read_and_runs_at_once_by_default(
-    workshop: Workshop, jobs: Jobs, caller: Any
+    node_runner: NodeRunner, jobs: Jobs, caller: Any
 ) -> None:
     handled: list[Any] = []
-    async with workshop.node(Does(lambda context: handled.append(context.payload) or Done())):
+    async with node_runner.node(Does(lambda context: handled.append(context.payload) or Done())):
         await caller.execute("select evenbeat.enqueue(kind => 'work', payload => '{\"a\": 1}')")
         await eventually(lambda: handled, "the job to run")
     assert handled == [{"a": 1}]

@@ -14,7 +14,7 @@ from evenbeat.observe import log
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 from tests.control.given import definition
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.waiting import eventually
 
 
@@ -83,11 +83,11 @@ async def test_what_is_due_later_than_any_check_wakes_nobody(
     assert await told_all(heard, database) == 0
 
 
-async def test_a_node_hears_of_every_job_of_a_rush(workshop: Workshop, jobs: Jobs) -> None:
+async def test_a_node_hears_of_every_job_of_a_rush(node_runner: NodeRunner, jobs: Jobs) -> None:
     handled: list[Any] = []
     work = Does(lambda context: handled.append(context.payload) or Done())
     # So patient that only wake-ups can make it look.
-    async with workshop.node(work, check_interval=workshop.settings.lease_duration):
+    async with node_runner.node(work, check_interval=node_runner.settings.lease_duration):
         for n in range(60):
             await jobs.add(definition(payload=n))
         await eventually(lambda: len(handled) == 60, "all of them, by wake-ups alone")

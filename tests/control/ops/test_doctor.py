@@ -14,7 +14,7 @@ from evenbeat.core.ops.figures import DatabaseFigures, LaneFigures, ScheduleLag,
 from evenbeat.store.database.pool import Database
 from evenbeat.store.ops import maintenance
 from tests.conftest import START
-from tests.store.given import HOUR, Shop, definition, open_shop
+from tests.store.given import HOUR, JobStore, definition, open_job_store
 from tests.support.databases import Clock
 
 WELL = DatabaseFigures(1, 5, 100, timedelta(0), 0, ())
@@ -22,77 +22,87 @@ ZERO = timedelta(0)
 
 
 @pytest.fixture
-async def shop(database: Database) -> Shop:
-    shop = await open_shop(database)
+async def job_store(database: Database) -> JobStore:
+    job_store = await open_job_store(database)
     # Of rows that other tests have left behind, the server tells for longer than they are there.
-    await shop.fetch("select pg_stat_reset()")
-    return shop
+    await job_store.fetch("select pg_stat_reset()")
+    return job_store
 
 
-async def found(shop: Shop, settings: Settings) -> dict[str, Finding]:
+async def found(job_store: JobStore, settings: Settings) -> dict[str, Finding]:
     """Without what is wrong with every server of tests: that its autovacuum is off."""
-    findings = await diagnose(shop.database, settings)
+    findings = await diagnose(job_store.database, settings)
     assert {each.check for each in findings} <= set(CHECKS)
     return {each.check: each for each in findings if "autovacuum of the server" not in each.what}
 
 
-async def test_a_healthy_place_has_nothing_to_tell(shop: Shop, settings: Settings) -> None:
-    await shop.add(due_at=await doctor.clock.now(shop.database) + HOUR)
-    assert await found(shop, settings) == {}
+async def test_a_healthy_place_has_nothing_to_tell(job_store: JobStore, settings: Settings) -> None:
+    await job_store.add(due_at=await doctor.clock.now(job_store.database) + HOUR)
+    assert await found(job_store, settings) == {}
 
 
-async def test_autovacuum_that_is_off_is_told(shop: Shop, settings: Settings) -> None:
-    [finding] = await diagnose(shop.database, settings)
+async def test_autovacuum_that_is_off_is_told(job_store: JobStore, settings: Settings) -> None:
+    [finding] = await diagnose(job_store.database, settings)
     assert (finding.check, finding.is_wrong) == ("storage", True)
     assert finding.advice == "alter system set autovacuum = on; then reload the server"
 
 
-async def test_a_late_schedule_is_told(shop: Shop, settings: Settings, clock: Clock) -> None:
-    await shop.add()
+async def test_a_late_schedule_is_told(
+    job_store: JobStore, settings: Settings, clock: Clock
+) -> None:
+    await job_store.add()
     await clock.advance(minutes=5)
-    late = (await found(shop, settings))["schedule"]
+    late = (await found(job_store, settings))["schedule"]
     assert late.what == "a job is 5m late, and 1m are allowed"
 
 
-async def test_no_node_is_told_with_when_the_last_one_lived(shop: Shop, settings: Settings) -> None:
-    await shop.fetch("update evenbeat.node set dead_at = now() - interval '1 hour'")
-    assert (await found(shop, settings))["nodes"].what.startswith("none is alive: the last one")
-    await shop.fetch("delete from evenbeat.node")
-    assert (await found(shop, settings))["nodes"].what == "none is alive: there never was one"
+async def test_no_node_is_told_with_when_the_last_one_lived(
+    job_store: JobStore, settings: Settings
+) -> None:
+    await job_store.fetch("update evenbeat.node set dead_at = now() - interval '1 hour'")
+    assert (await found(job_store, settings))["nodes"].what.startswith(
+        "none is alive: the last one"
+    )
+    await job_store.fetch("delete from evenbeat.node")
+    assert (await found(job_store, settings))["nodes"].what == "none is alive: there never was one"
 
 
 async def test_a_kind_that_nobody_serves_is_told_while_something_waits_for_it(
-    shop: Shop, settings: Settings
+    job_store: JobStore, settings: Settings
 ) -> None:
-    await shop.fetch("update evenbeat.node set kinds = '{echo}'")
-    assert await found(shop, settings) == {}
-    await shop.add(definition(kind="crawl"))
-    told = (await found(shop, settings))["kinds"]
+    await job_store.fetch("update evenbeat.node set kinds = '{echo}'")
+    assert await found(job_store, settings) == {}
+    await job_store.add(definition(kind="crawl"))
+    told = (await found(job_store, settings))["kinds"]
     assert told.what == "1 jobs of kind crawl are due, and no live node serves it"
-    seen = await doctor.figures.look(shop.database)
+    seen = await doctor.figures.look(job_store.database)
     programs = LaneFigures("program", (), is_served=False, due=2, lag=HOUR)
     [told] = doctor.check_kinds_and_letters(replace(seen, lanes=(programs,)))
     assert told.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
 
 
 @pytest.mark.breaks_rules("a permit that nobody has a lease for")
-async def test_dead_letters_and_broken_rules_are_told(shop: Shop, settings: Settings) -> None:
-    await shop.fetch(
+async def test_dead_letters_and_broken_rules_are_told(
+    job_store: JobStore, settings: Settings
+) -> None:
+    await job_store.fetch(
         "insert into evenbeat.dead_letter (id, job_id, kind, payload, attempts, created_at)"
         " values (1, 1, 'echo', '{}', 3, evenbeat_clock.now() - interval '2 days')"
     )
-    await shop.fetch("insert into evenbeat.permit (group_id, job_id) values (1, 1)")
-    told = await found(shop, settings)
+    await job_store.fetch("insert into evenbeat.permit (group_id, job_id) values (1, 1)")
+    told = await found(job_store, settings)
     assert told["dead letters"].what == "not acknowledged: 1, the oldest for 2d"
     assert told["rules"].what == "1 breaches of 1 rules"
-    quick = await diagnose(shop.database, settings, with_rules=False)
+    quick = await diagnose(job_store.database, settings, with_rules=False)
     assert "rules" not in {each.check for each in quick}
 
 
-async def test_maintenance_is_worth_knowing_and_not_wrong(shop: Shop, settings: Settings) -> None:
-    async with shop.database.transaction() as session:
+async def test_maintenance_is_worth_knowing_and_not_wrong(
+    job_store: JobStore, settings: Settings
+) -> None:
+    async with job_store.database.transaction() as session:
         await maintenance.switch_on(session, "moving", by=Actor("tests"))
-    assert (await found(shop, settings))["maintenance"].is_wrong is False
+    assert (await found(job_store, settings))["maintenance"].is_wrong is False
 
 
 SERVERS = {

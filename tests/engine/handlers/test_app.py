@@ -19,7 +19,7 @@ from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 
@@ -31,15 +31,15 @@ def app(settings: Settings, database: Database) -> Evenbeat:
     return Evenbeat(settings)
 
 
-async def ran(workshop: Workshop, app: Evenbeat, kind: str, payload: Any) -> Run:
+async def ran(node_runner: NodeRunner, app: Evenbeat, kind: str, payload: Any) -> Run:
     handler = app.registry.handler(kind)
-    async with workshop.node(handler):
-        jobs = Jobs(workshop.database, app.registry)
-        return await workshop.closed(await jobs.add(Definition(kind, NOW, payload=payload)))
+    async with node_runner.node(handler):
+        jobs = Jobs(node_runner.database, app.registry)
+        return await node_runner.closed(await jobs.add(Definition(kind, NOW, payload=payload)))
 
 
 async def test_a_function_is_called_by_its_name_with_its_arguments(
-    workshop: Workshop, app: Evenbeat
+    node_runner: NodeRunner, app: Evenbeat
 ) -> None:
     @app.function
     def add(a: int, b: int = 10) -> int:
@@ -50,8 +50,8 @@ async def test_a_function_is_called_by_its_name_with_its_arguments(
         return [text, context.attempt]
 
     assert add(1) == 11, "a decorated function is still the function"
-    one = await ran(workshop, app, "function", {"name": "add", "args": {"a": 1}})
-    two = await ran(workshop, app, "function", {"name": "of my own", "args": {"text": "x"}})
+    one = await ran(node_runner, app, "function", {"name": "add", "args": {"a": 1}})
+    two = await ran(node_runner, app, "function", {"name": "of my own", "args": {"text": "x"}})
     assert (one.result, two.result) == (11, ["x", 1])
 
 
@@ -74,30 +74,30 @@ async def test_a_function_is_called_by_its_name_with_its_arguments(
     ],
 )
 async def test_a_call_that_can_never_work_is_refused_by_its_field(
-    workshop: Workshop, app: Evenbeat, payload: Any, field: str, why: str
+    node_runner: NodeRunner, app: Evenbeat, payload: Any, field: str, why: str
 ) -> None:
     @app.function
     def add(a: int, context: RunContext) -> int:
         return a
 
     with pytest.raises(InvalidInput, match=why) as refused:
-        await Jobs(workshop.database, app.registry).add(Definition("function", NOW, payload))
+        await Jobs(node_runner.database, app.registry).add(Definition("function", NOW, payload))
     assert refused.value.errors[0].field == field
 
 
 async def test_a_node_without_the_function_fails_the_run_and_another_may_have_it(
-    workshop: Workshop, app: Evenbeat
+    node_runner: NodeRunner, app: Evenbeat
 ) -> None:
     app.function("other")(lambda: None)
-    async with workshop.node(app.registry.handler("function")):
-        job = await workshop.add(kind="function", payload={"name": "new"})
-        run = await workshop.closed(job)
+    async with node_runner.node(app.registry.handler("function")):
+        job = await node_runner.add(kind="function", payload={"name": "new"})
+        run = await node_runner.closed(job)
     assert run.error == "no function 'new' is registered; registered: other"
-    assert (await workshop.look(job)).pulse.state is State.SCHEDULED
+    assert (await node_runner.find(job)).pulse.state is State.SCHEDULED
 
 
 async def test_without_functions_their_jobs_wait_for_a_node_that_has_some(
-    workshop: Workshop, app: Evenbeat
+    node_runner: NodeRunner, app: Evenbeat
 ) -> None:
     assert "function" in app.registry
     assert "function" not in app.registry.served
@@ -115,7 +115,7 @@ def test_a_name_and_a_kind_are_given_once(app: Evenbeat) -> None:
 
 
 async def test_a_kind_of_ones_own_takes_the_payload_the_context_or_both(
-    workshop: Workshop, app: Evenbeat
+    node_runner: NodeRunner, app: Evenbeat
 ) -> None:
     @app.handler("payload")
     async def takes_payload(payload: Any) -> Any:
@@ -133,30 +133,32 @@ async def test_a_kind_of_ones_own_takes_the_payload_the_context_or_both(
     def takes_nothing() -> str:
         return "nothing"
 
-    assert (await ran(workshop, app, "payload", {"a": 1})).result == {"a": 1}
-    assert (await ran(workshop, app, "context", [1])).result == [[1], "schedule", 1, True]
-    both = await ran(workshop, app, "both", "x")
+    assert (await ran(node_runner, app, "payload", {"a": 1})).result == {"a": 1}
+    assert (await ran(node_runner, app, "context", [1])).result == [[1], "schedule", 1, True]
+    both = await ran(node_runner, app, "both", "x")
     assert both.result == ["x", "both", str(both.job_uid), None, False]
-    assert (await ran(workshop, app, "nothing", None)).result == "nothing"
+    assert (await ran(node_runner, app, "nothing", None)).result == "nothing"
 
 
 async def test_a_crawl_can_be_added_and_waits_and_is_explained(
-    workshop: Workshop, app: Evenbeat
+    node_runner: NodeRunner, app: Evenbeat
 ) -> None:
-    jobs = Jobs(workshop.database, app.registry)
+    jobs = Jobs(node_runner.database, app.registry)
     payload = {"url": "https://example.org/", "source_id": "7", "metadata": {"a": 1}}
-    async with workshop.node(*map(app.registry.handler, app.registry.served)):
+    async with node_runner.node(*map(app.registry.handler, app.registry.served)):
         crawl = await jobs.add(Definition("crawl", NOW, payload=payload))
         echo = await jobs.add(Definition("echo", NOW, payload="here"))
-        assert (await workshop.closed(echo)).result == "here"
-        assert await workshop.runs(crawl) == []
-    assert (await workshop.look(crawl)).pulse.state is State.PENDING
+        assert (await node_runner.closed(echo)).result == "here"
+        assert await node_runner.runs(crawl) == []
+    assert (await node_runner.find(crawl)).pulse.state is State.PENDING
     # How many nodes serve a kind is what they said when they joined.
-    serving = await workshop.value("select count(*) from evenbeat.node where 'crawl' = any(kinds)")
+    serving = await node_runner.value(
+        "select count(*) from evenbeat.node where 'crawl' = any(kinds)"
+    )
     around = ExplanationContext(live_nodes=1, serving_nodes=serving)
     assert "No live node serves the kind crawl" in explain_job(crawl, START, around)
-    async with workshop.node(Does(Done(result="crawled"), kind="crawl")):
-        assert (await workshop.closed(crawl)).result == "crawled"
+    async with node_runner.node(Does(Done(result="crawled"), kind="crawl")):
+        assert (await node_runner.closed(crawl)).result == "crawled"
 
 
 APP = """
@@ -203,24 +205,24 @@ def app_file(tmp_path: Path) -> Path:
 
 
 async def test_a_worker_serves_the_app_that_it_is_told_of(
-    start: Callable[..., Process], app_file: Path, workshop: Workshop
+    start: Callable[..., Process], app_file: Path, node_runner: NodeRunner
 ) -> None:
     worker = start("worker", "--data-dir", "chosen", EVENBEAT_APP="shop.jobs:eb")
     await worker.ready()
-    run = await workshop.closed(await workshop.add(kind="report", payload={"who": "me"}))
+    run = await node_runner.closed(await node_runner.add(kind="report", payload={"who": "me"}))
     assert run.result == {"for": "me", "place": "chosen"}
     call = {"name": "count", "args": {"text": "four"}}
-    run = await workshop.closed(await workshop.add(kind="function", payload=call))
+    run = await node_runner.closed(await node_runner.add(kind="function", payload=call))
     assert run.result == 4
-    added = (await workshop.closed(await workshop.add(kind="add"))).result
+    added = (await node_runner.closed(await node_runner.add(kind="add"))).result
     ended = "select count(*) from evenbeat.run join evenbeat.job on job.id = run.job_id"
     where = f"{ended} where job.uid::text = $1 and run.state = 'c'"
-    await eventually(lambda: workshop.value(where, added), "the run of the added job")
+    await eventually(lambda: node_runner.value(where, added), "the run of the added job")
     assert await worker.stop() == 0
 
 
 async def test_a_process_ends_in_time_whatever_its_handlers_leave_behind(
-    start: Callable[..., Process], app_file: Path, workshop: Workshop
+    start: Callable[..., Process], app_file: Path, node_runner: NodeRunner
 ) -> None:
     worker = start(
         "worker",
@@ -229,11 +231,11 @@ async def test_a_process_ends_in_time_whatever_its_handlers_leave_behind(
         EVENBEAT_STOP_GRACE="100ms",
     )
     await worker.ready()
-    job = await workshop.add(kind="immortal")
+    job = await node_runner.add(kind="immortal")
     # The database shows the run as started a moment before its handler begins.
     await worker.says("Executing job")
     assert await worker.stop() == 0
-    [run] = await workshop.runs(job)
+    [run] = await node_runner.runs(job)
     assert run.state is RunState.CANCELLED
     assert "the node stopped; it ignores" in (run.reason or "")
     assert "Evenbeat has stopped" in worker.output

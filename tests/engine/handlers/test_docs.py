@@ -11,7 +11,7 @@ from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.jobs.model import RunState
 from evenbeat.handlers.http.http_payload import FIELDS
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 
 PAGE = (Path(__file__).parents[3] / "docs" / "handlers.md").read_text()
 JOBS: list[dict[str, Any]] = [
@@ -36,17 +36,17 @@ def eb(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Evenbeat:
     return names["eb"]
 
 
-async def test_the_jobs_of_the_page_run(workshop: Workshop, eb: Evenbeat) -> None:
+async def test_the_jobs_of_the_page_run(node_runner: NodeRunner, eb: Evenbeat) -> None:
     served = [eb.registry.handler(kind) for kind in eb.registry.served]
     results: dict[str, Any] = {}
-    async with workshop.node(*served):
+    async with node_runner.node(*served):
         for job in JOBS:
             eb.registry[job["kind"]].check(job["payload"])
             if job["kind"] in RESULTS:
-                added = await workshop.add(kind=job["kind"], payload=job["payload"])
-                results[job["kind"]] = (await workshop.closed(added)).result
+                added = await node_runner.add(kind=job["kind"], payload=job["payload"])
+                results[job["kind"]] = (await node_runner.closed(added)).result
         call = {"name": "reindex", "args": {"pages": 3}}
-        run = await workshop.closed(await workshop.add(kind="function", payload=call))
+        run = await node_runner.closed(await node_runner.add(kind="function", payload=call))
     assert {job["kind"] for job in JOBS} == {"function", "report", "pack", "http", "greet"}
     assert results == RESULTS
     assert (run.state, run.result) == (RunState.COMPLETED, "3 pages")

@@ -19,7 +19,7 @@ from evenbeat.core.runs.outcome import Cancelled, Done, Failed, HandedBack
 from evenbeat.core.runs.registry import Registry
 from evenbeat.engine.node import run as run_node
 from evenbeat.handlers.function import FunctionHandler
-from tests.engine.node_runner import Does, DoesAtOnce, Workshop
+from tests.engine.node_runner import Does, DoesAtOnce, NodeRunner
 from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}
@@ -95,50 +95,52 @@ MISDEEDS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("where", [0, 1], ids=["thread", "loop"])
 @pytest.mark.parametrize("misdeed", MISDEEDS)
 async def test_a_misdeed_fails_its_run_and_the_node_goes_on(
-    workshop: Workshop, misdeed: str, where: int
+    node_runner: NodeRunner, misdeed: str, where: int
 ) -> None:
     action, error = MISDEEDS[misdeed]
     function = in_thread_and_on_loop(action)[where]
-    async with workshop.node(FunctionHandler("work", function), WORKS):
-        job = await workshop.add(policy=ONCE)
-        run = await workshop.closed(job)
-        other = await workshop.closed(await workshop.add(kind="well"))
+    async with node_runner.node(FunctionHandler("work", function), WORKS):
+        job = await node_runner.add(policy=ONCE)
+        run = await node_runner.closed(job)
+        other = await node_runner.closed(await node_runner.add(kind="well"))
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.HANDLER_ERROR)
     assert error in (run.error or "")
     assert len(run.error or "") <= 10_000
     assert other.state is RunState.COMPLETED
-    assert (await workshop.look(job)).pulse.state is State.FAILED
+    assert (await node_runner.find(job)).pulse.state is State.FAILED
 
 
-async def test_ctrl_c_of_a_functions_own_making_fails_its_run(workshop: Workshop) -> None:
+async def test_ctrl_c_of_a_functions_own_making_fails_its_run(node_runner: NodeRunner) -> None:
     def act(payload: Any) -> None:
         raise KeyboardInterrupt
 
-    async with workshop.node(FunctionHandler("work", act), WORKS):
-        run = await workshop.closed(await workshop.add(policy=ONCE))
-        assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
+    async with node_runner.node(FunctionHandler("work", act), WORKS):
+        run = await node_runner.closed(await node_runner.add(policy=ONCE))
+        assert (
+            await node_runner.closed(await node_runner.add(kind="well"))
+        ).state is RunState.COMPLETED
     assert "raised KeyboardInterrupt" in (run.error or "")
 
 
-async def test_a_thread_cannot_change_the_signals_of_the_process(workshop: Workshop) -> None:
+async def test_a_thread_cannot_change_the_signals_of_the_process(node_runner: NodeRunner) -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def act(payload: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    async with workshop.node(FunctionHandler("work", act)):
-        run = await workshop.closed(await workshop.add(policy=ONCE))
+    async with node_runner.node(FunctionHandler("work", act)):
+        run = await node_runner.closed(await node_runner.add(policy=ONCE))
     assert run.state is RunState.FAILED
     assert "main thread" in (run.error or "")
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-async def test_a_stack_trace_shows_the_line_of_the_function(workshop: Workshop) -> None:
+async def test_a_stack_trace_shows_the_line_of_the_function(node_runner: NodeRunner) -> None:
     def deep_inside(payload: Any) -> None:
         raise ValueError("out of order")
 
-    async with workshop.node(FunctionHandler("work", deep_inside)):
-        run = await workshop.closed(await workshop.add(policy=ONCE))
+    async with node_runner.node(FunctionHandler("work", deep_inside)):
+        run = await node_runner.closed(await node_runner.add(policy=ONCE))
     assert "in deep_inside" in (run.stack_trace or "")
     assert (run.stack_trace or "").rstrip().endswith("ValueError: out of order")
 
@@ -154,34 +156,34 @@ async def test_a_stack_trace_shows_the_line_of_the_function(workshop: Workshop) 
     ],
 )
 async def test_what_a_function_returns_is_the_result(
-    workshop: Workshop, returned: Any, result: Any
+    node_runner: NodeRunner, returned: Any, result: Any
 ) -> None:
-    async with workshop.node(FunctionHandler("work", lambda payload: returned)):
-        run = await workshop.closed(await workshop.add())
+    async with node_runner.node(FunctionHandler("work", lambda payload: returned)):
+        run = await node_runner.closed(await node_runner.add())
     assert (run.state, run.result) == (RunState.COMPLETED, result)
 
 
-async def test_a_function_may_speak_in_outcomes(workshop: Workshop) -> None:
+async def test_a_function_may_speak_in_outcomes(node_runner: NodeRunner) -> None:
     outcomes = [Cancelled("not today"), Failed("never", is_final=True)]
-    async with workshop.node(FunctionHandler("work", lambda: outcomes.pop())):
-        failed = await workshop.closed(await workshop.add(policy={"max_attempts": 5}))
-        given_up = await workshop.closed(await workshop.add())
+    async with node_runner.node(FunctionHandler("work", lambda: outcomes.pop())):
+        failed = await node_runner.closed(await node_runner.add(policy={"max_attempts": 5}))
+        given_up = await node_runner.closed(await node_runner.add())
     assert (failed.state, failed.error) == (RunState.FAILED, "never")
-    assert await workshop.value("select count(*) from evenbeat.dead_letter") == 1
+    assert await node_runner.value("select count(*) from evenbeat.dead_letter") == 1
     assert (given_up.state, given_up.reason) == (RunState.CANCELLED, "not today")
 
 
-async def test_an_awaitable_from_a_plain_function_is_awaited(workshop: Workshop) -> None:
+async def test_an_awaitable_from_a_plain_function_is_awaited(node_runner: NodeRunner) -> None:
     async def hidden() -> str:
         return threading.current_thread().name
 
-    async with workshop.node(FunctionHandler("work", lambda payload: hidden())):
-        run = await workshop.closed(await workshop.add())
+    async with node_runner.node(FunctionHandler("work", lambda payload: hidden())):
+        run = await node_runner.closed(await node_runner.add())
     assert run.result == threading.main_thread().name
 
 
 async def test_plain_functions_block_in_threads_and_coroutines_stay_on_the_loop(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
     both = threading.Barrier(2, timeout=30)
 
@@ -192,15 +194,15 @@ async def test_plain_functions_block_in_threads_and_coroutines_stay_on_the_loop(
     async def waits(context: RunContext) -> bool:
         return threading.current_thread() is threading.main_thread()
 
-    async with workshop.node(FunctionHandler("work", blocks), FunctionHandler("other", waits)):
-        jobs = [await workshop.add() for _ in range(2)]
-        other = await workshop.closed(await workshop.add(kind="other"))
-        assert [(await workshop.closed(job)).result for job in jobs] == [[False, 1]] * 2
+    async with node_runner.node(FunctionHandler("work", blocks), FunctionHandler("other", waits)):
+        jobs = [await node_runner.add() for _ in range(2)]
+        other = await node_runner.closed(await node_runner.add(kind="other"))
+        assert [(await node_runner.closed(job)).result for job in jobs] == [[False, 1]] * 2
     assert other.result is True
 
 
 async def test_a_thread_that_ignores_its_timeout_is_told_of_as_it_is(
-    workshop: Workshop, release: threading.Event
+    node_runner: NodeRunner, release: threading.Event
 ) -> None:
     seen: list[bool] = []
 
@@ -209,10 +211,12 @@ async def test_a_thread_that_ignores_its_timeout_is_told_of_as_it_is(
         seen.append(context.is_cancelled)
         return "too late"
 
-    async with workshop.node(FunctionHandler("work", hangs), WORKS, stop_grace=SOON):
-        job = await workshop.add(policy=SHORT)
-        run = await workshop.closed(job)
-        assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
+    async with node_runner.node(FunctionHandler("work", hangs), WORKS, stop_grace=SOON):
+        job = await node_runner.add(policy=SHORT)
+        run = await node_runner.closed(job)
+        assert (
+            await node_runner.closed(await node_runner.add(kind="well"))
+        ).state is RunState.COMPLETED
         release.set()
         await eventually(lambda: seen, "the thread's own end")
     assert seen == [True]
@@ -221,10 +225,10 @@ async def test_a_thread_that_ignores_its_timeout_is_told_of_as_it_is(
         "ran longer than 0:00:01; it ignores that it was told to stop, and still runs on its node"
     )
     assert run.result is None
-    assert [each.state for each in await workshop.runs(job)] == [RunState.FAILED]
+    assert [each.state for each in await node_runner.runs(job)] == [RunState.FAILED]
 
 
-async def test_a_thread_that_looks_whether_to_stop_ends_in_time(workshop: Workshop) -> None:
+async def test_a_thread_that_looks_whether_to_stop_ends_in_time(node_runner: NodeRunner) -> None:
     ended = threading.Event()
 
     def looks(context: RunContext) -> None:
@@ -235,26 +239,28 @@ async def test_a_thread_that_looks_whether_to_stop_ends_in_time(workshop: Worksh
         finally:
             ended.set()
 
-    async with workshop.node(FunctionHandler("work", looks)):
-        run = await workshop.closed(await workshop.add(policy=SHORT))
+    async with node_runner.node(FunctionHandler("work", looks)):
+        run = await node_runner.closed(await node_runner.add(policy=SHORT))
         assert ended.is_set(), "the run ends after its thread"
     assert run.error_class is ErrorClass.TIMEOUT
     assert run.error == "ran longer than 0:00:01"
 
 
-async def test_a_function_that_finishes_within_the_grace_is_believed(workshop: Workshop) -> None:
+async def test_a_function_that_finishes_within_the_grace_is_believed(
+    node_runner: NodeRunner,
+) -> None:
     def finishes(context: RunContext) -> str:
         while not context.is_cancelled:
             time.sleep(0.01)
         return "just in time"
 
-    async with workshop.node(FunctionHandler("work", finishes)):
-        run = await workshop.closed(await workshop.add(policy=SHORT))
+    async with node_runner.node(FunctionHandler("work", finishes)):
+        run = await node_runner.closed(await node_runner.add(policy=SHORT))
     assert (run.state, run.result) == (RunState.COMPLETED, "just in time")
 
 
 async def test_a_coroutine_that_swallows_its_cancellation_is_given_up(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
     leave, left = asyncio.Event(), asyncio.Event()
 
@@ -267,46 +273,48 @@ async def test_a_coroutine_that_swallows_its_cancellation_is_given_up(
         left.set()
         return "too late"
 
-    async with workshop.node(FunctionHandler("work", stays), WORKS, stop_grace=SOON):
-        job = await workshop.add(policy=SHORT)
-        run = await workshop.closed(job)
-        assert (await workshop.closed(await workshop.add(kind="well"))).state is RunState.COMPLETED
+    async with node_runner.node(FunctionHandler("work", stays), WORKS, stop_grace=SOON):
+        job = await node_runner.add(policy=SHORT)
+        run = await node_runner.closed(job)
+        assert (
+            await node_runner.closed(await node_runner.add(kind="well"))
+        ).state is RunState.COMPLETED
         leave.set()
         await left.wait()
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.TIMEOUT)
     assert "still runs on its node" in (run.error or "")
-    assert len(await workshop.runs(job)) == 1
+    assert len(await node_runner.runs(job)) == 1
 
 
-async def test_what_fails_while_it_is_stopped_is_still_a_timeout(workshop: Workshop) -> None:
+async def test_what_fails_while_it_is_stopped_is_still_a_timeout(node_runner: NodeRunner) -> None:
     async def stumbles(context: RunContext) -> None:
         try:
             await asyncio.Event().wait()
         finally:
             raise ValueError("while tidying up")
 
-    async with workshop.node(FunctionHandler("work", stumbles)):
-        run = await workshop.closed(await workshop.add(policy=SHORT))
+    async with node_runner.node(FunctionHandler("work", stumbles)):
+        run = await node_runner.closed(await node_runner.add(policy=SHORT))
     assert (run.error_class, run.error) == (ErrorClass.TIMEOUT, "ran longer than 0:00:01")
     assert "while tidying up" in (run.stack_trace or "")
 
 
 async def test_cancelling_a_job_that_will_not_end_closes_its_run(
-    workshop: Workshop, release: threading.Event
+    node_runner: NodeRunner, release: threading.Event
 ) -> None:
-    async with workshop.node(FunctionHandler("work", lambda: release.wait()), stop_grace=SOON):
-        job = await workshop.add()
-        await workshop.started(job)
-        await workshop.cancel(job)
-        run = await workshop.closed(job)
+    async with node_runner.node(FunctionHandler("work", lambda: release.wait()), stop_grace=SOON):
+        job = await node_runner.add()
+        await node_runner.started(job)
+        await node_runner.cancel(job)
+        run = await node_runner.closed(job)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.CANCELLED)
     assert "cancelled by hand; it ignores" in (run.reason or "")
-    assert (await workshop.look(job)).pulse.state is State.CANCELLED
+    assert (await node_runner.find(job)).pulse.state is State.CANCELLED
 
 
 @pytest.mark.parametrize("where", ["thread", "loop"])
 async def test_a_node_stops_in_time_whatever_its_handlers_do(
-    workshop: Workshop, release: threading.Event, where: str
+    node_runner: NodeRunner, release: threading.Event, where: str
 ) -> None:
     leave, began = asyncio.Event(), threading.Event()
 
@@ -326,19 +334,19 @@ async def test_a_node_stops_in_time_whatever_its_handlers_do(
     no_time = timedelta(0)
     handler = FunctionHandler("work", function)
     async with asyncio.timeout(20):
-        async with workshop.node(handler, drain_timeout=no_time, stop_grace=SOON):
-            job = await workshop.add()
+        async with node_runner.node(handler, drain_timeout=no_time, stop_grace=SOON):
+            job = await node_runner.add()
             await eventually(began.is_set, "its start")
     leave.set()
-    [run] = await workshop.runs(job)
+    [run] = await node_runner.runs(job)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.HANDED_BACK)
     assert "the node stopped; it ignores" in (run.reason or "")
-    async with workshop.node(Does(Done())):
-        assert (await workshop.closed(job, 2)).attempt == 1
+    async with node_runner.node(Does(Done())):
+        assert (await node_runner.closed(job, 2)).attempt == 1
 
 
 async def test_a_node_that_is_cut_off_leaves_no_handler_running(
-    workshop: Workshop, settings: Settings
+    node_runner: NodeRunner, settings: Settings
 ) -> None:
     began, tidied = asyncio.Event(), asyncio.Event()
 
@@ -350,8 +358,8 @@ async def test_a_node_that_is_cut_off_leaves_no_handler_running(
             tidied.set()
 
     registry, stopping = Registry([FunctionHandler("work", waits)]), asyncio.Event()
-    running = asyncio.ensure_future(run_node(workshop.database, registry, settings, stopping))
-    await workshop.add()
+    running = asyncio.ensure_future(run_node(node_runner.database, registry, settings, stopping))
+    await node_runner.add()
     await began.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -359,12 +367,12 @@ async def test_a_node_that_is_cut_off_leaves_no_handler_running(
     async with asyncio.timeout(20):
         await tidied.wait()
     # Its lease ran out, or the next node takes it over.
-    async with workshop.node(Does(Done())):
-        await eventually(lambda: workshop.value(RESTING), "the job at rest")
+    async with node_runner.node(Does(Done())):
+        await eventually(lambda: node_runner.value(RESTING), "the job at rest")
 
 
 async def test_what_lingers_keeps_its_place_but_never_more_than_half(
-    workshop: Workshop, release: threading.Event
+    node_runner: NodeRunner, release: threading.Event
 ) -> None:
     both, at_once = asyncio.Event(), list[int]()
 
@@ -377,37 +385,37 @@ async def test_what_lingers_keeps_its_place_but_never_more_than_half(
         DoesAtOnce(Done(), kind="witness"),
     )
     handlers = (hangs, FunctionHandler("other", other), witness)
-    async with workshop.node(*handlers, stop_grace=SOON, concurrency=4):
+    async with node_runner.node(*handlers, stop_grace=SOON, concurrency=4):
         for _ in range(3):
-            await workshop.closed(await workshop.add(policy=SHORT))
-        jobs = [await workshop.add(kind="other", payload=number) for number in range(3)]
+            await node_runner.closed(await node_runner.add(policy=SHORT))
+        jobs = [await node_runner.add(kind="other", payload=number) for number in range(3)]
         await eventually(lambda: len(at_once) == 2, "two of four places")
         # This claim would have taken the third job too, had there been a free slot.
-        await workshop.closed(await workshop.add(kind="witness"))
+        await node_runner.closed(await node_runner.add(kind="witness"))
         assert len(at_once) == 2
         both.set()
         for job in jobs:
-            assert (await workshop.closed(job)).state is RunState.COMPLETED
+            assert (await node_runner.closed(job)).state is RunState.COMPLETED
 
 
 async def test_with_too_many_threads_lost_functions_fail_and_coroutines_go_on(
-    workshop: Workshop, release: threading.Event
+    node_runner: NodeRunner, release: threading.Event
 ) -> None:
     async def well() -> str:
         return "well"
 
     handlers = FunctionHandler("work", lambda: release.wait()), FunctionHandler("well", well)
-    async with workshop.node(*handlers, stop_grace=timedelta(0), concurrency=20):
-        jobs = [await workshop.add(policy=SHORT) for _ in range(20)]
+    async with node_runner.node(*handlers, stop_grace=timedelta(0), concurrency=20):
+        jobs = [await node_runner.add(policy=SHORT) for _ in range(20)]
         for job in jobs:
-            assert (await workshop.closed(job)).error_class is ErrorClass.TIMEOUT
-        refused = await workshop.closed(await workshop.add(policy=ONCE))
-        assert (await workshop.closed(await workshop.add(kind="well"))).result == "well"
+            assert (await node_runner.closed(job)).error_class is ErrorClass.TIMEOUT
+        refused = await node_runner.closed(await node_runner.add(policy=ONCE))
+        assert (await node_runner.closed(await node_runner.add(kind="well"))).result == "well"
         release.set()
 
         async def works_again() -> bool:
-            job = await workshop.add(policy=ONCE)
-            return (await workshop.closed(job)).state is RunState.COMPLETED
+            job = await node_runner.add(policy=ONCE)
+            return (await node_runner.closed(job)).state is RunState.COMPLETED
 
         await eventually(works_again, "threads that are free again")
     assert refused.error_class is ErrorClass.HANDLER_ERROR

@@ -12,7 +12,7 @@ import pytest
 from evenbeat.core.jobs.model import ErrorClass, RunState, State
 from evenbeat.handlers.program.handler import Program
 from evenbeat.store.runs import runs
-from tests.engine.node_runner import Workshop
+from tests.engine.node_runner import NodeRunner
 from tests.support.child_processes import is_alive, pids_in
 from tests.support.processes import Process
 from tests.support.waiting import eventually
@@ -28,27 +28,27 @@ def sleeper(file: Path) -> dict[str, Any]:
 
 
 async def test_what_a_program_says_is_there_while_it_runs(
-    workshop: Workshop, tmp_path: Path
+    node_runner: NodeRunner, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    async with workshop.node(Program(GRACE)):
+    async with node_runner.node(Program(GRACE)):
         payload = {"command": f"echo one; cat {gate}; echo two >&2; exit 7"}
-        job = await workshop.add(kind="program", payload=payload, policy=ONCE)
-        run = await workshop.started(job)
+        job = await node_runner.add(kind="program", payload=payload, policy=ONCE)
+        run = await node_runner.started(job)
         early = await eventually(
-            lambda: runs.list_log_lines(workshop.database, run.id, after=0, limit=10)
+            lambda: runs.list_log_lines(node_runner.database, run.id, after=0, limit=10)
         )
         assert [line.message for line in early] == ["one"]
         gate.write_text("let through\n")
-        ended = await workshop.closed(job)
+        ended = await node_runner.closed(job)
     assert (ended.state, ended.error) == (RunState.FAILED, "exited with 7: two")
     assert ended.result == {
         "exit_code": 7,
         "signal": None,
         "output": "one\nlet through\ntwo\n",
     }
-    lines = await runs.list_log_lines(workshop.database, run.id, after=0, limit=10)
+    lines = await runs.list_log_lines(node_runner.database, run.id, after=0, limit=10)
     assert [(line.level, line.message) for line in lines] == [
         ("info", "one"),
         ("info", "let through"),
@@ -58,20 +58,20 @@ async def test_what_a_program_says_is_there_while_it_runs(
 
 @pytest.mark.parametrize("why", ["timeout", "cancel", "stop"])
 async def test_no_process_is_left_of_a_program_that_was_stopped(
-    workshop: Workshop, tmp_path: Path, why: str
+    node_runner: NodeRunner, tmp_path: Path, why: str
 ) -> None:
     file = tmp_path / "pids"
     policy = ONCE | ({"timeout": timedelta(seconds=1)} if why == "timeout" else {})
-    async with workshop.node(
+    async with node_runner.node(
         Program(GRACE), drain_timeout=timedelta(0), stop_grace=GRACE
     ) as stopping:
-        job = await workshop.add(kind="program", payload=sleeper(file), policy=policy)
+        job = await node_runner.add(kind="program", payload=sleeper(file), policy=policy)
         left = await pids_in(file, 2)
         if why == "cancel":
-            await workshop.cancel(job)
+            await node_runner.cancel(job)
         if why == "stop":
             stopping.set()
-        run = await workshop.closed(job)
+        run = await node_runner.closed(job)
         assert [pid for pid in left if is_alive(pid)] == []
     expected = {
         "timeout": ErrorClass.TIMEOUT,
@@ -85,12 +85,12 @@ async def test_no_process_is_left_of_a_program_that_was_stopped(
 
 
 async def test_a_program_does_not_outlive_a_node_that_is_killed(
-    workshop: Workshop, start: Callable[..., Process], tmp_path: Path
+    node_runner: NodeRunner, start: Callable[..., Process], tmp_path: Path
 ) -> None:
     file = tmp_path / "pids"
     process = start("worker", EVENBEAT_PROGRAMS="on", EVENBEAT_STOP_GRACE="100ms")
-    job = await workshop.add(kind="program", payload=sleeper(file), policy=ONCE)
+    job = await node_runner.add(kind="program", payload=sleeper(file), policy=ONCE)
     left = await pids_in(file, 2)
-    assert (await workshop.look(job)).pulse.state is State.RUNNING
+    assert (await node_runner.find(job)).pulse.state is State.RUNNING
     process.signal(signal.SIGKILL)
     await eventually(lambda: not any(map(is_alive, left)), "the end of both")

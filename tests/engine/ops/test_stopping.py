@@ -10,7 +10,7 @@ from evenbeat.core.jobs.model import Cause, ErrorClass, Job, RunState
 from evenbeat.core.runs.outcome import Done
 from evenbeat.store.jobs.jobs import DefinitionCache
 from evenbeat.store.runs import leases
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
 
@@ -22,14 +22,14 @@ CUT = """
 """
 
 
-async def behind_its_back(workshop: Workshop, *, due: Job) -> None:
+async def behind_its_back(node_runner: NodeRunner, *, due: Job) -> None:
     """Claim for the living node what it never hears of, as when the answer is lost."""
-    [[node_id, lane_id]] = await workshop.fetch(
+    [[node_id, lane_id]] = await node_runner.fetch(
         "select node.id, lane.id from evenbeat.node, evenbeat.lane "
         "where node.dead_at is null and lane.kind = 'other'"
     )
     claimed = await leases.claim_due(
-        workshop.database,
+        node_runner.database,
         node_id,
         token=secrets.randbits(62),
         places={lane_id: 1},
@@ -38,81 +38,83 @@ async def behind_its_back(workshop: Workshop, *, due: Job) -> None:
     assert [each.id for each in claimed] == [due.id]
 
 
-async def test_a_stopping_node_lets_its_runs_finish(workshop: Workshop) -> None:
+async def test_a_stopping_node_lets_its_runs_finish(node_runner: NodeRunner) -> None:
     gate = Gate()
-    async with workshop.node(Does(gate)) as stopping:
-        job = await workshop.add()
+    async with node_runner.node(Does(gate)) as stopping:
+        job = await node_runner.add()
         await gate.reached.wait()
         stopping.set()
-        late = await workshop.add()
+        late = await node_runner.add()
         gate.open.set()
-        run = await workshop.closed(job)
+        run = await node_runner.closed(job)
     assert (run.state, run.result) == (RunState.COMPLETED, "let through")
-    assert await workshop.runs(late) == [], "a stopping node takes nothing new"
+    assert await node_runner.runs(late) == [], "a stopping node takes nothing new"
 
 
 async def test_what_outlasts_the_drain_is_handed_back_as_the_same_attempt(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
     gate = Gate()
-    async with workshop.node(Does(gate), drain_timeout=NO_TIME):
-        job = await workshop.add()
+    async with node_runner.node(Does(gate), drain_timeout=NO_TIME):
+        job = await node_runner.add()
         await gate.reached.wait()
     assert gate.tidied == [1], "a handler may tidy up"
-    [handed_back] = await workshop.runs(job)
+    [handed_back] = await node_runner.runs(job)
     assert (handed_back.state, handed_back.attempt) == (RunState.CANCELLED, 1)
     assert handed_back.error_class is ErrorClass.HANDED_BACK
-    async with workshop.node(Does(Done())):
-        again = await workshop.closed(job, 2)
+    async with node_runner.node(Does(Done())):
+        again = await node_runner.closed(job, 2)
     assert (again.state, again.attempt, again.cause) == (RunState.COMPLETED, 1, Cause.RETRY)
     assert again.beat_at == handed_back.beat_at
 
 
-async def test_a_node_leaves_no_lease_and_is_dead_when_it_has_left(workshop: Workshop) -> None:
-    async with workshop.node(Does(Done())):
-        await workshop.closed(await workshop.add())
-    assert await workshop.value("select count(*) from evenbeat.node where dead_at is null") == 0
-    assert await workshop.value("select count(*) from evenbeat.pulse where token is not null") == 0
+async def test_a_node_leaves_no_lease_and_is_dead_when_it_has_left(node_runner: NodeRunner) -> None:
+    async with node_runner.node(Does(Done())):
+        await node_runner.closed(await node_runner.add())
+    assert await node_runner.value("select count(*) from evenbeat.node where dead_at is null") == 0
+    assert (
+        await node_runner.value("select count(*) from evenbeat.pulse where token is not null") == 0
+    )
 
 
 async def test_a_claim_whose_answer_was_lost_is_handed_back_when_the_node_stops(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    async with workshop.node(Does(Done())):
-        job = await workshop.add(kind="other")
-        await behind_its_back(workshop, due=job)
-    [run] = await workshop.runs(job)
+    async with node_runner.node(Does(Done())):
+        job = await node_runner.add(kind="other")
+        await behind_its_back(node_runner, due=job)
+    [run] = await node_runner.runs(job)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.HANDED_BACK)
     assert "answer to the claim was lost" in (run.reason or "")
 
 
 async def test_a_claim_whose_answer_was_lost_is_found_after_the_connection_broke(
-    workshop: Workshop, other_session: Any
+    node_runner: NodeRunner, other_session: Any
 ) -> None:
     async def cut_claim() -> bool:
         await other_session.execute("select pg_stat_clear_snapshot()")
         return await other_session.fetchval(CUT)
 
     gate = Gate()
-    async with workshop.node(Does(gate)):
-        job = await workshop.add(kind="other")
-        await behind_its_back(workshop, due=job)
-        known = await workshop.add()
+    async with node_runner.node(Does(gate)):
+        job = await node_runner.add(kind="other")
+        await behind_its_back(node_runner, due=job)
+        known = await node_runner.add()
         await gate.reached.wait()
         async with other_session.transaction():
             await other_session.execute("select from evenbeat.node for update")
             await eventually(cut_claim, "a claim to cut off")
-        run = await workshop.closed(job)
-        assert (await workshop.started(known)).state is RunState.RUNNING
+        run = await node_runner.closed(job)
+        assert (await node_runner.started(known)).state is RunState.RUNNING
         gate.open.set()
-        await workshop.closed(known)
+        await node_runner.closed(known)
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.HANDED_BACK)
     assert "answer to the claim was lost" in (run.reason or "")
 
 
 @pytest.mark.parametrize("drain", [NO_TIME, timedelta(seconds=5)])
-async def test_an_idle_node_stops_at_once(workshop: Workshop, drain: timedelta) -> None:
-    async with workshop.node(Does(Done()), drain_timeout=drain) as stopping:
+async def test_an_idle_node_stops_at_once(node_runner: NodeRunner, drain: timedelta) -> None:
+    async with node_runner.node(Does(Done()), drain_timeout=drain) as stopping:
         stopping.set()
     living = "select count(*) from evenbeat.node where dead_at is null"
-    assert await workshop.value(living) == 0
+    assert await node_runner.value(living) == 0

@@ -20,7 +20,7 @@ from tests.core.given import claimed
 from tests.support.waiting import PATIENCE
 
 
-class Desk(NodeServices):
+class RecordingServices(NodeServices):
     """Writes lines as the test says."""
 
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -43,7 +43,7 @@ class Running:
         self.run = ActiveRun(
             job,
             grace=grace,
-            toolbox=Desk(write),
+            toolbox=RecordingServices(write),
             on_ended=lambda _, ended: self._end.set_result(ended),
         )
         handler = FunctionHandler(job.definition.kind, speak)

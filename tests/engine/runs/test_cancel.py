@@ -5,32 +5,32 @@ import asyncio
 from evenbeat.core.jobs.model import ErrorClass, RunState, State
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
-from tests.engine.node_runner import Does, Gate, Workshop
+from tests.engine.node_runner import Does, Gate, NodeRunner
 from tests.support.databases import Clock
 
 
 async def test_a_cancelled_run_is_stopped_and_nothing_follows_from_it(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
     gate = Gate()
-    async with workshop.node(Does(gate), Does(Done(), kind="witness")):
-        job = await workshop.add("every 30m")
+    async with node_runner.node(Does(gate), Does(Done(), kind="witness")):
+        job = await node_runner.add("every 30m")
         await clock.advance(minutes=30)
         await gate.reached.wait()
-        assert (await workshop.cancel(job)).pulse.state is State.RUNNING
-        run = await workshop.closed(job)
+        assert (await node_runner.cancel(job)).pulse.state is State.RUNNING
+        run = await node_runner.closed(job)
         await clock.advance(days=1)
-        await workshop.closed(await workshop.add(kind="witness"))
+        await node_runner.closed(await node_runner.add(kind="witness"))
     assert gate.tidied == [1], "a handler may tidy up"
     assert (run.state, run.error_class) == (RunState.CANCELLED, ErrorClass.CANCELLED)
     assert run.reason == "cancelled by hand"
-    pulse = (await workshop.look(job)).pulse
+    pulse = (await node_runner.find(job)).pulse
     assert (pulse.state, pulse.due_at, pulse.next_beat_at) == (State.CANCELLED, None, None)
-    assert len(await workshop.runs(job)) == 1
-    assert await workshop.value("select count(*) from evenbeat.dead_letter") == 0
+    assert len(await node_runner.runs(job)) == 1
+    assert await node_runner.value("select count(*) from evenbeat.dead_letter") == 0
 
 
-async def test_a_stopped_run_tidies_up_in_peace(workshop: Workshop) -> None:
+async def test_a_stopped_run_tidies_up_in_peace(node_runner: NodeRunner) -> None:
     tidying, may_end, tidied = asyncio.Event(), asyncio.Event(), asyncio.Event()
     gate = Gate()
 
@@ -43,27 +43,27 @@ async def test_a_stopped_run_tidies_up_in_peace(workshop: Workshop) -> None:
             tidied.set()
         return Done()
 
-    async with workshop.node(Does(act), Does(gate, kind="other")):
-        slow, other = await workshop.add(), await workshop.add(kind="other")
-        await workshop.started(slow)
+    async with node_runner.node(Does(act), Does(gate, kind="other")):
+        slow, other = await node_runner.add(), await node_runner.add(kind="other")
+        await node_runner.started(slow)
         await gate.reached.wait()
-        await workshop.cancel(slow)
+        await node_runner.cancel(slow)
         await tidying.wait()
         # That the other one is stopped shows that the node has looked again.
-        await workshop.cancel(other)
-        await workshop.closed(other)
-        assert (await workshop.look(slow)).pulse.state is State.RUNNING
+        await node_runner.cancel(other)
+        await node_runner.closed(other)
+        assert (await node_runner.find(slow)).pulse.state is State.RUNNING
         may_end.set()
-        assert (await workshop.closed(slow)).state is RunState.CANCELLED
+        assert (await node_runner.closed(slow)).state is RunState.CANCELLED
     assert tidied.is_set()
 
 
 async def test_a_parked_or_waiting_job_is_never_started_once_it_is_cancelled(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    job = await workshop.add("once 2030-01-01T13:00:00Z")
-    assert (await workshop.cancel(job)).pulse.state is State.CANCELLED
-    async with workshop.node(Does(Done())):
+    job = await node_runner.add("once 2030-01-01T13:00:00Z")
+    assert (await node_runner.cancel(job)).pulse.state is State.CANCELLED
+    async with node_runner.node(Does(Done())):
         await clock.advance(days=1)
-        await workshop.closed(await workshop.add())
-    assert await workshop.runs(job) == []
+        await node_runner.closed(await node_runner.add())
+    assert await node_runner.runs(job) == []

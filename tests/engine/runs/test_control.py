@@ -14,7 +14,7 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.conftest import START
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 
 NOW = Timetable(parse("now"))
 OVER = Timetable(parse("every 1h"), TimetableBounds(ends_at=START))
@@ -44,44 +44,46 @@ class Picky(Does):
     ],
 )
 async def test_what_cannot_work_is_refused_by_its_field_and_nothing_is_stored(
-    workshop: Workshop, fields: dict[str, Any], field: str
+    node_runner: NodeRunner, fields: dict[str, Any], field: str
 ) -> None:
     written = Definition(**{"kind": "work", "timetable": NOW} | fields)
     with pytest.raises(InvalidInput) as refused:
-        await Jobs(workshop.database, Registry([Picky(Done())])).add(written)
+        await Jobs(node_runner.database, Registry([Picky(Done())])).add(written)
     assert refused.value.errors[0].field == field
-    assert await workshop.value("select count(*) from evenbeat.job") == 0
+    assert await node_runner.value("select count(*) from evenbeat.job") == 0
 
 
-async def test_an_unknown_kind_is_refused_with_the_kinds_there_are(workshop: Workshop) -> None:
-    await workshop.add(kind="seen")
+async def test_an_unknown_kind_is_refused_with_the_kinds_there_are(node_runner: NodeRunner) -> None:
+    await node_runner.add(kind="seen")
     with pytest.raises(InvalidInput, match="no kind 'dance'; known kinds: seen, work"):
-        await Jobs(workshop.database, Registry([Does(Done())])).add(Definition("dance", NOW))
+        await Jobs(node_runner.database, Registry([Does(Done())])).add(Definition("dance", NOW))
 
 
-async def test_a_kind_that_any_node_ever_served_is_known_everywhere(workshop: Workshop) -> None:
-    async with workshop.node(Does(Done(), kind="elsewhere")):
+async def test_a_kind_that_any_node_ever_served_is_known_everywhere(
+    node_runner: NodeRunner,
+) -> None:
+    async with node_runner.node(Does(Done(), kind="elsewhere")):
         pass
-    job = await Jobs(workshop.database, Registry()).add(Definition("elsewhere", NOW))
+    job = await Jobs(node_runner.database, Registry()).add(Definition("elsewhere", NOW))
     assert job.pulse.state is State.PENDING
 
 
-async def test_a_name_that_is_taken_is_a_conflict(workshop: Workshop) -> None:
-    await workshop.add(name="nightly")
+async def test_a_name_that_is_taken_is_a_conflict(node_runner: NodeRunner) -> None:
+    await node_runner.add(name="nightly")
     with pytest.raises(Conflict):
-        await workshop.add(name="nightly")
+        await node_runner.add(name="nightly")
 
 
 async def test_the_history_of_a_job_has_its_runs_and_how_many_there_are(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
-    job = await workshop.add()
-    async with workshop.node(Does(Done(result="done"))):
-        await workshop.closed(job)
-    page = await History(workshop.database).of_job(job.uid)
+    job = await node_runner.add()
+    async with node_runner.node(Does(Done(result="done"))):
+        await node_runner.closed(job)
+    page = await History(node_runner.database).of_job(job.uid)
     assert ([run.result for run in page.runs], page.total) == (["done"], 1)
 
 
-async def test_the_history_of_an_unknown_job_is_not_found(workshop: Workshop) -> None:
+async def test_the_history_of_an_unknown_job_is_not_found(node_runner: NodeRunner) -> None:
     with pytest.raises(NotFound):
-        await History(workshop.database).of_job(new_job_uid(START))
+        await History(node_runner.database).of_job(new_job_uid(START))

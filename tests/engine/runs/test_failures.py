@@ -11,7 +11,7 @@ from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Cancelled, Done, Failed, HandedBack, Lost, Snoozed
 from tests.conftest import START
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.support.databases import Clock
 
 WORKS = Does(Done(), kind="well")
@@ -39,20 +39,20 @@ def raising(error: BaseException) -> Does:
 
 
 async def test_a_failing_job_is_tried_again_by_its_backoff_and_then_failed(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    job = await workshop.add(policy={"max_attempts": 4})
-    async with workshop.node(raising(ValueError("out of order"))):
+    job = await node_runner.add(policy={"max_attempts": 4})
+    async with node_runner.node(raising(ValueError("out of order"))):
         for number, wait in ((1, 60), (2, 120), (3, 240)):
-            await workshop.closed(job, number)
-            pulse = (await workshop.look(job)).pulse
+            await node_runner.closed(job, number)
+            pulse = (await node_runner.find(job)).pulse
             assert (pulse.state, pulse.retry_at) == (
                 State.SCHEDULED,
                 clock.now + timedelta(seconds=wait),
             )
             await clock.advance(seconds=wait)
-        await workshop.closed(job, 4)
-    runs = await workshop.runs(job)
+        await node_runner.closed(job, 4)
+    runs = await node_runner.runs(job)
     assert [run.attempt for run in runs] == [1, 2, 3, 4]
     assert [run.cause for run in runs] == [Cause.SCHEDULE, *[Cause.RETRY] * 3]
     assert {run.beat_at for run in runs} == {START}
@@ -61,7 +61,7 @@ async def test_a_failing_job_is_tried_again_by_its_backoff_and_then_failed(
         assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.HANDLER_ERROR)
         assert run.error == "ValueError: out of order"
         assert "in act" in (run.stack_trace or "")
-    pulse = (await workshop.look(job)).pulse
+    pulse = (await node_runner.find(job)).pulse
     assert (pulse.state, pulse.due_at) == (State.FAILED, None)
 
 
@@ -97,28 +97,28 @@ async def test_a_failing_job_is_tried_again_by_its_backoff_and_then_failed(
     ],
 )
 async def test_whatever_a_handler_does_fails_its_run_and_the_node_goes_on(
-    workshop: Workshop, does: Does, error: str
+    node_runner: NodeRunner, does: Does, error: str
 ) -> None:
-    async with workshop.node(does, WORKS):
-        job = await workshop.add(policy=ONCE)
-        run = await workshop.closed(job)
-        other = await workshop.closed(await workshop.add(kind="well"))
+    async with node_runner.node(does, WORKS):
+        job = await node_runner.add(policy=ONCE)
+        run = await node_runner.closed(job)
+        other = await node_runner.closed(await node_runner.add(kind="well"))
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.HANDLER_ERROR)
     assert run.error is not None
     assert error in run.error
     assert len(run.error) <= 10_000
     assert other.state is RunState.COMPLETED
-    assert (await workshop.look(job)).pulse.state is State.FAILED
+    assert (await node_runner.find(job)).pulse.state is State.FAILED
 
 
-async def test_a_run_that_takes_longer_than_its_timeout_is_ended(workshop: Workshop) -> None:
+async def test_a_run_that_takes_longer_than_its_timeout_is_ended(node_runner: NodeRunner) -> None:
     async def wait_for_ever(context: RunContext) -> Done:
         await asyncio.Event().wait()
         return Done()
 
-    async with workshop.node(Does(wait_for_ever)):
+    async with node_runner.node(Does(wait_for_ever)):
         policy = {"timeout": timedelta(seconds=1), "max_attempts": 1}
-        run = await workshop.closed(await workshop.add(policy=policy))
+        run = await node_runner.closed(await node_runner.add(policy=policy))
     assert (run.state, run.error_class) == (RunState.FAILED, ErrorClass.TIMEOUT)
     assert "longer than 0:00:01" in (run.error or "")
     assert run.duration is not None
@@ -126,67 +126,71 @@ async def test_a_run_that_takes_longer_than_its_timeout_is_ended(workshop: Works
 
 
 async def test_a_snoozed_run_comes_again_as_the_same_attempt(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
     outcomes: list[Any] = [Done(), Snoozed(timedelta(minutes=5), "the site is closed")]
-    async with workshop.node(Does(lambda context: outcomes.pop())):
-        job = await workshop.add()
-        first = await workshop.closed(job)
+    async with node_runner.node(Does(lambda context: outcomes.pop())):
+        job = await node_runner.add()
+        first = await node_runner.closed(job)
         await clock.advance(minutes=5)
-        second = await workshop.closed(job, 2)
+        second = await node_runner.closed(job, 2)
     assert (first.state, first.error_class) == (RunState.CANCELLED, ErrorClass.SNOOZED)
     assert first.reason == "the site is closed"
     assert (second.state, second.attempt, second.beat_at) == (RunState.COMPLETED, 1, START)
 
 
 async def test_a_handler_gives_up_its_beat_but_not_the_job(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    async with workshop.node(Does(Cancelled("not today", is_requested=True))):
-        job = await workshop.add("every 30m")
+    async with node_runner.node(Does(Cancelled("not today", is_requested=True))):
+        job = await node_runner.add("every 30m")
         await clock.advance(minutes=30)
-        run = await workshop.closed(job)
+        run = await node_runner.closed(job)
     assert (run.state, run.reason) == (RunState.CANCELLED, "not today")
-    pulse = (await workshop.look(job)).pulse
+    pulse = (await node_runner.find(job)).pulse
     assert (pulse.state, pulse.next_beat_at) == (State.SCHEDULED, START + timedelta(hours=1))
 
 
 async def test_a_job_whose_definition_cannot_be_read_is_stopped_and_the_others_go_on(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
-    job = await workshop.add()
-    await workshop.fetch("""update evenbeat.job set timetable = '{"schedule": {"every": "x"}}'""")
-    async with workshop.node(Does(Done())):
-        good = await workshop.add()
-        assert (await workshop.closed(good)).state is RunState.COMPLETED
-        run = await workshop.closed(job)
+    job = await node_runner.add()
+    await node_runner.fetch(
+        """update evenbeat.job set timetable = '{"schedule": {"every": "x"}}'"""
+    )
+    async with node_runner.node(Does(Done())):
+        good = await node_runner.add()
+        assert (await node_runner.closed(good)).state is RunState.COMPLETED
+        run = await node_runner.closed(job)
     assert (run.state, run.number) == (RunState.FAILED, 1)
     assert "the definition cannot be read" in (run.error or "")
-    assert await workshop.value("select due_at from evenbeat.pulse where id = $1", job.id) is None
+    assert (
+        await node_runner.value("select due_at from evenbeat.pulse where id = $1", job.id) is None
+    )
 
 
 async def test_a_run_whose_consequences_cannot_be_told_stops_its_job_only(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
     """A policy that reads well and then fails in use: its cap is no number."""
-    bad = await workshop.add("every 30m")
-    await workshop.fetch(
+    bad = await node_runner.add("every 30m")
+    await node_runner.fetch(
         """update evenbeat.job set policy = '{"catch_up": "all", "catch_up_cap": "many"}'"""
     )
-    good = await workshop.add("every 30m")
+    good = await node_runner.add("every 30m")
     await clock.advance(hours=5)
-    async with workshop.node(Does(Done())):
-        assert (await workshop.closed(good)).state is RunState.COMPLETED
-        run = await workshop.closed(bad)
+    async with node_runner.node(Does(Done())):
+        assert (await node_runner.closed(good)).state is RunState.COMPLETED
+        run = await node_runner.closed(bad)
     assert run.state is RunState.FAILED
     assert "cannot be said" in (run.error or "")
 
 
 async def test_an_end_that_cannot_be_stored_fails_its_run_and_holds_up_no_other(
-    workshop: Workshop,
+    node_runner: NodeRunner,
 ) -> None:
     """A table that is stricter than the runner knows: such a rule may come with any version."""
-    await workshop.fetch(
+    await node_runner.fetch(
         "alter table evenbeat.run add constraint odd check (result <> '13') not valid"
     )
     try:
@@ -196,16 +200,16 @@ async def test_an_end_that_cannot_be_stored_fails_its_run_and_holds_up_no_other(
             await gate.wait()
             return Done(result=context.payload)
 
-        unlucky = await workshop.add(payload=13, policy=ONCE)
-        others = [await workshop.add(payload=number) for number in range(5)]
-        async with workshop.node(Does(act)):
+        unlucky = await node_runner.add(payload=13, policy=ONCE)
+        others = [await node_runner.add(payload=number) for number in range(5)]
+        async with node_runner.node(Does(act)):
             for job in (unlucky, *others):
-                await workshop.started(job)
+                await node_runner.started(job)
             gate.set()
-            ends = [(await workshop.closed(job)).state for job in others]
-            run = await workshop.closed(unlucky)
+            ends = [(await node_runner.closed(job)).state for job in others]
+            run = await node_runner.closed(unlucky)
     finally:
-        await workshop.fetch("alter table evenbeat.run drop constraint odd")
+        await node_runner.fetch("alter table evenbeat.run drop constraint odd")
     assert ends == [RunState.COMPLETED] * 5
     assert (run.state, run.result) == (RunState.FAILED, None)
     assert "cannot be stored" in (run.error or "")

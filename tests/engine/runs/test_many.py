@@ -20,7 +20,7 @@ from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups, jobs
 from evenbeat.store.ops import nodes
 from tests.conftest import START
-from tests.engine.node_runner import Does, Workshop
+from tests.engine.node_runner import Does, NodeRunner
 from tests.store.given import insert
 from tests.support.databases import Clock
 from tests.support.waiting import eventually
@@ -64,30 +64,30 @@ async def add_many(
     await clocks.wake(database)
 
 
-async def completed(workshop: Workshop) -> int:
-    return await workshop.value("select count(*) from evenbeat.run where state = 'c'")
+async def completed(node_runner: NodeRunner) -> int:
+    return await node_runner.value("select count(*) from evenbeat.run where state = 'c'")
 
 
-async def test_many_jobs_are_done_exactly_once_by_two_nodes(workshop: Workshop) -> None:
+async def test_many_jobs_are_done_exactly_once_by_two_nodes(node_runner: NodeRunner) -> None:
     handled: Counter[Any] = Counter()
 
     def act(context: RunContext) -> Done:
         handled[context.job_uid] += 1
         return Done()
 
-    await add_many(workshop.database, MANY)
-    async with workshop.node(Does(act)), workshop.node(Does(act)):
-        await eventually(lambda: is_done(workshop, MANY), f"{MANY} completed runs")
+    await add_many(node_runner.database, MANY)
+    async with node_runner.node(Does(act)), node_runner.node(Does(act)):
+        await eventually(lambda: is_done(node_runner, MANY), f"{MANY} completed runs")
     assert len(handled) == MANY
     assert set(handled.values()) == {1}
-    assert await workshop.value("select count(*) from evenbeat.run") == MANY
+    assert await node_runner.value("select count(*) from evenbeat.run") == MANY
 
 
-async def is_done(workshop: Workshop, count: int) -> bool:
-    return await completed(workshop) >= count
+async def is_done(node_runner: NodeRunner, count: int) -> bool:
+    return await completed(node_runner) >= count
 
 
-async def test_a_node_never_runs_more_at_once_than_it_may(workshop: Workshop) -> None:
+async def test_a_node_never_runs_more_at_once_than_it_may(node_runner: NodeRunner) -> None:
     at_once, most = 0, 0
 
     async def act(context: RunContext) -> Done:
@@ -99,36 +99,36 @@ async def test_a_node_never_runs_more_at_once_than_it_may(workshop: Workshop) ->
         at_once -= 1
         return Done()
 
-    await add_many(workshop.database, 60)
-    async with workshop.node(Does(act), concurrency=3):
-        await eventually(lambda: is_done(workshop, 60), "60 completed runs")
+    await add_many(node_runner.database, 60)
+    async with node_runner.node(Does(act), concurrency=3):
+        await eventually(lambda: is_done(node_runner, 60), "60 completed runs")
     assert most == 3
 
 
-async def test_no_kind_starves_beside_a_busy_one(workshop: Workshop) -> None:
+async def test_no_kind_starves_beside_a_busy_one(node_runner: NodeRunner) -> None:
     order: list[str] = []
 
     def act(context: RunContext) -> Done:
         order.append(context.kind)
         return Done()
 
-    await add_many(workshop.database, 100)
-    await workshop.add(kind="rare")
-    async with workshop.node(Does(act), Does(act, kind="rare"), concurrency=4):
-        await eventually(lambda: is_done(workshop, 101), "101 completed runs")
+    await add_many(node_runner.database, 100)
+    await node_runner.add(kind="rare")
+    async with node_runner.node(Does(act), Does(act, kind="rare"), concurrency=4):
+        await eventually(lambda: is_done(node_runner, 101), "101 completed runs")
     assert "rare" in order[:10]
 
 
 async def test_after_a_day_without_nodes_ten_thousand_jobs_are_made_up_for(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
-    await workshop.add("every 1h", kind="echo")
-    await workshop.fetch(MULTIPLY, 9_999)
-    await workshop.fetch("update evenbeat.pulse set next_beat_at = $1", START)
+    await node_runner.add("every 1h", kind="echo")
+    await node_runner.fetch(MULTIPLY, 9_999)
+    await node_runner.fetch("update evenbeat.pulse set next_beat_at = $1", START)
     await clock.advance(days=1, minutes=5)
-    async with workshop.node(Echo()):
-        await eventually(lambda: is_done(workshop, 10_000), "10,000 completed runs", patience=60)
-    counted = await workshop.fetch(
+    async with node_runner.node(Echo()):
+        await eventually(lambda: is_done(node_runner, 10_000), "10,000 completed runs", patience=60)
+    counted = await node_runner.fetch(
         "select state, cause, count(*), count(distinct job_id), sum(skipped_count)"
         " from evenbeat.run group by 1, 2 order by 1"
     )
@@ -136,22 +136,22 @@ async def test_after_a_day_without_nodes_ten_thousand_jobs_are_made_up_for(
         (b"c", b"u", 10_000, 10_000, None),
         (b"k", b"s", 10_000, 10_000, 240_000),
     ]
-    cursors = await workshop.fetch("select distinct next_beat_at from evenbeat.pulse")
+    cursors = await node_runner.fetch("select distinct next_beat_at from evenbeat.pulse")
     assert [row["next_beat_at"] for row in cursors] == [START + timedelta(days=1, hours=1)]
 
 
 async def test_priority_comes_first_and_waiting_makes_up_for_it(
-    workshop: Workshop, clock: Clock
+    node_runner: NodeRunner, clock: Clock
 ) -> None:
     order: list[str] = []
     beats = {"patient": (0, 0), "urgent": (60, 7), "hardly urgent": (60, 5), "late": (59, 0)}
     for name, (second, priority) in beats.items():
         beat = (START + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
-        await workshop.add(f"once {beat}", name=name, priority=priority)
+        await node_runner.add(f"once {beat}", name=name, priority=priority)
     await clock.advance(minutes=2)
     act = Does(lambda context: order.append(context.job_name) or Done())
-    async with workshop.node(act, concurrency=1):
-        await eventually(lambda: is_done(workshop, 4), "4 completed runs")
+    async with node_runner.node(act, concurrency=1):
+        await eventually(lambda: is_done(node_runner, 4), "4 completed runs")
     assert order == ["urgent", "patient", "hardly urgent", "late"]
 
 
@@ -164,7 +164,7 @@ async def closed_in_the_end(database: Database) -> AsyncGenerator[None]:
 
 
 async def test_a_node_goes_on_when_all_its_connections_are_broken(
-    workshop: Workshop, other_session: Any
+    node_runner: NodeRunner, other_session: Any
 ) -> None:
     gate, reached = asyncio.Event(), asyncio.Event()
 
@@ -173,9 +173,9 @@ async def test_a_node_goes_on_when_all_its_connections_are_broken(
         await gate.wait()
         return Done()
 
-    fresh = Workshop(Database(workshop.database.url, clock="set"), workshop.settings)
-    async with workshop.node(Does(act)), closed_in_the_end(fresh.database):
-        before = await workshop.add()
+    fresh = NodeRunner(Database(node_runner.database.url, clock="set"), node_runner.settings)
+    async with node_runner.node(Does(act)), closed_in_the_end(fresh.database):
+        before = await node_runner.add()
         await reached.wait()
         await other_session.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -190,26 +190,26 @@ async def test_a_node_goes_on_when_all_its_connections_are_broken(
 
 
 async def test_a_new_job_wakes_a_node_that_would_have_slept_on(
-    workshop: Workshop, other_session: Any
+    node_runner: NodeRunner, other_session: Any
 ) -> None:
     listens = "select true from pg_stat_activity where query ilike 'listen %evenbeat_wake%'"
-    async with workshop.node(Does(Done()), check_interval=TEN_SECONDS):
+    async with node_runner.node(Does(Done()), check_interval=TEN_SECONDS):
         await eventually(lambda: other_session.fetchval(listens), "a listening node")
         for _ in range(3):
-            job = await workshop.add()
+            job = await node_runner.add()
 
             async def is_over(job_id: int = job.id) -> bool:
                 query = "select count(*) from evenbeat.run where job_id = $1"
-                return await workshop.value(query, job_id) == 1
+                return await node_runner.value(query, job_id) == 1
 
             await eventually(is_over, "a run without waiting for the next check", patience=8)
 
 
-async def test_a_node_works_without_notifications(workshop: Workshop) -> None:
-    async with workshop.node(Does(Done())):
-        await workshop.closed(await workshop.add())
+async def test_a_node_works_without_notifications(node_runner: NodeRunner) -> None:
+    async with node_runner.node(Does(Done())):
+        await node_runner.closed(await node_runner.add())
         uid = new_job_uid(START)
         written = Definition("work", Timetable(parse("now")).planned_at(START))
-        await insert(workshop.database, written, uid=uid, state=State.PENDING, first_beat=START)
-        run = await workshop.closed(await jobs.find_job(workshop.database, uid))
+        await insert(node_runner.database, written, uid=uid, state=State.PENDING, first_beat=START)
+        run = await node_runner.closed(await jobs.find_job(node_runner.database, uid))
     assert run.state is RunState.COMPLETED

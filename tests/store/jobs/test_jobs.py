@@ -17,7 +17,7 @@ from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
 from tests.conftest import START
 from tests.store import given
-from tests.store.given import HOUR, MINUTE, Shop, definition
+from tests.store.given import HOUR, MINUTE, JobStore, definition
 
 NEVER = new_job_uid(START)
 HOURLY = Timetable(parse("every 1h phase=5m"))
@@ -74,13 +74,13 @@ async def insert(database: Database, written: Definition, **more: Any) -> Job:
 
 
 async def test_every_field_of_a_definition_comes_back_as_it_was_written(
-    shop: Shop, database: Database
+    job_store: JobStore, database: Database
 ) -> None:
     for written in WRITTEN:
         assert (await insert(database, written)).definition == written
 
 
-async def test_a_new_job_waits_for_its_first_beat(shop: Shop, database: Database) -> None:
+async def test_a_new_job_waits_for_its_first_beat(job_store: JobStore, database: Database) -> None:
     job = await insert(database, definition())
     assert job.pulse.state is State.SCHEDULED
     assert job.pulse.next_beat_at == job.pulse.due_at == START + HOUR
@@ -88,39 +88,43 @@ async def test_a_new_job_waits_for_its_first_beat(shop: Shop, database: Database
     assert (job.pulse.run_number, job.pulse.attempt) == (0, 0)
 
 
-async def test_a_name_is_given_once(shop: Shop, database: Database) -> None:
+async def test_a_name_is_given_once(job_store: JobStore, database: Database) -> None:
     await insert(database, definition(name="nightly"))
     with pytest.raises(Conflict, match="a job named 'nightly' already"):
         await insert(database, definition(name="nightly"))
-    assert await shop.value("select count(*) from evenbeat.pulse") == 1
+    assert await job_store.value("select count(*) from evenbeat.pulse") == 1
 
 
-async def test_a_name_is_free_again_once_its_job_is_deleted(shop: Shop, database: Database) -> None:
+async def test_a_name_is_free_again_once_its_job_is_deleted(
+    job_store: JobStore, database: Database
+) -> None:
     job = await insert(database, definition(name="nightly"))
-    await shop.fetch("update evenbeat.job set deleted_at = created_at where id = $1", job.id)
+    await job_store.fetch("update evenbeat.job set deleted_at = created_at where id = $1", job.id)
     assert (await insert(database, definition(name="nightly"))).id != job.id
 
 
-async def test_any_number_of_jobs_has_no_name(shop: Shop, database: Database) -> None:
+async def test_any_number_of_jobs_has_no_name(job_store: JobStore, database: Database) -> None:
     assert (await insert(database, definition())).id != (await insert(database, definition())).id
 
 
 async def test_a_job_of_an_unknown_kind_is_refused_and_leaves_nothing_behind(
-    shop: Shop, database: Database
+    job_store: JobStore, database: Database
 ) -> None:
     unknown = definition(kind="dance", name="taken?")
     assert not await given.insert(
         database, unknown, uid=NEVER, state=State.SCHEDULED, first_beat=START
     )
-    assert await shop.value("select count(*) from evenbeat.job") == 0
+    assert await job_store.value("select count(*) from evenbeat.job") == 0
     await insert(database, definition(name="taken?"))
 
 
-async def test_an_unknown_or_deleted_job_is_not_found(shop: Shop, database: Database) -> None:
+async def test_an_unknown_or_deleted_job_is_not_found(
+    job_store: JobStore, database: Database
+) -> None:
     with pytest.raises(NotFound, match=str(NEVER)):
         await jobs.find_job(database, NEVER)
     job = await insert(database, definition())
-    await shop.fetch("update evenbeat.job set deleted_at = created_at where id = $1", job.id)
+    await job_store.fetch("update evenbeat.job set deleted_at = created_at where id = $1", job.id)
     with pytest.raises(NotFound):
         await jobs.find_job(database, job.uid)
 
@@ -128,11 +132,11 @@ async def test_an_unknown_or_deleted_job_is_not_found(shop: Shop, database: Data
 @pytest.mark.parametrize("column", ["next_beat_at", "retry_at", "manual_at"])
 @pytest.mark.parametrize("instant", ["1999-12-31T23:59:59Z", "2200-01-01T00:00:01Z", "infinity"])
 async def test_no_instant_outside_of_two_centuries_is_stored(
-    shop: Shop, column: str, instant: str
+    job_store: JobStore, column: str, instant: str
 ) -> None:
-    await shop.add()
+    await job_store.add()
     with pytest.raises(asyncpg.CheckViolationError):
-        await shop.fetch(f"update evenbeat.pulse set {column} = '{instant}'")
+        await job_store.fetch(f"update evenbeat.pulse set {column} = '{instant}'")
 
 
 @pytest.mark.parametrize(
@@ -154,17 +158,19 @@ async def test_no_instant_outside_of_two_centuries_is_stored(
     ],
 )
 async def test_when_a_job_is_due_follows_from_its_state_and_its_instants(
-    shop: Shop, state: str, times: dict[str, int], due_at: int | None
+    job_store: JobStore, state: str, times: dict[str, int], due_at: int | None
 ) -> None:
-    job = await shop.add()
+    job = await job_store.add()
     instants = {name: START + minutes * MINUTE for name, minutes in times.items()}
-    await shop.fetch(
+    await job_store.fetch(
         "update evenbeat.pulse set state = $1, next_beat_at = $2, retry_at = $3, manual_at = $4",
         state.encode(),
         *(instants.get(name) for name in ("next_beat_at", "retry_at", "manual_at")),
     )
     expected = None if due_at is None else START + due_at * MINUTE
-    assert (await shop.look(job)).pulse.due_at == expected
+    assert (await job_store.find(job)).pulse.due_at == expected
     for is_parked in (True, False):
-        await shop.fetch("update evenbeat.pulse set is_parked = $1, is_tucked = not $1", is_parked)
-        assert await shop.value("select due_at from evenbeat.pulse") is None
+        await job_store.fetch(
+            "update evenbeat.pulse set is_parked = $1, is_tucked = not $1", is_parked
+        )
+        assert await job_store.value("select due_at from evenbeat.pulse") is None

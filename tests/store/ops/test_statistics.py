@@ -17,16 +17,16 @@ from evenbeat.core.ops.statistics import (
 )
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
-from tests.support.run_histories import DAY, Archive, Ran, janitor_of, tidy
+from tests.support.run_histories import DAY, Ran, RunHistory, janitor_of, tidy
 
 
 @pytest.fixture
-def archive(database: Database) -> Archive:
-    return Archive(database)
+def run_history(database: Database) -> RunHistory:
+    return RunHistory(database)
 
 
-async def told(archive: Archive, jobs: list[int]) -> list[object]:
-    counts = StatisticsQueries(archive.database)
+async def told(run_history: RunHistory, jobs: list[int]) -> list[object]:
+    counts = StatisticsQueries(run_history.database)
     scopes = [
         StatisticsScope(),
         StatisticsScope(kind="echo"),
@@ -41,26 +41,28 @@ async def told(archive: Archive, jobs: list[int]) -> list[object]:
 
 
 async def test_counted_or_not_statistics_and_trends_say_the_same(
-    archive: Archive, settings: Settings
+    run_history: RunHistory, settings: Settings
 ) -> None:
     chance = random.Random(7)
-    jobs = [await archive.job(START - 50 * DAY, group=group) for group in ("site", "other", None)]
-    await archive.write(
+    jobs = [
+        await run_history.job(START - 50 * DAY, group=group) for group in ("site", "other", None)
+    ]
+    await run_history.write(
         Ran(job, number, START - (20 - number + chance.random()) * DAY, chance.choice("ccflxk"))
         for job in jobs
         for number in range(1, 16)
     )
-    before = await told(archive, jobs)
+    before = await told(run_history, jobs)
     assert before[2] == before[4], "the group has one job"
-    await tidy(janitor_of(archive.database, settings), archive.database)
-    assert await archive.value("select count(*) from evenbeat.run_day") > 0
-    assert await told(archive, jobs) == before
+    await tidy(janitor_of(run_history.database, settings), run_history.database)
+    assert await run_history.value("select count(*) from evenbeat.run_day") > 0
+    assert await told(run_history, jobs) == before
 
 
-async def test_a_trend_is_of_the_last_days_and_adds_up(archive: Archive) -> None:
-    job = await archive.job(START - 50 * DAY)
-    await archive.write(Ran(job, n, START - (10 - n) * DAY, "c") for n in range(1, 11))
-    counts = StatisticsQueries(archive.database)
+async def test_a_trend_is_of_the_last_days_and_adds_up(run_history: RunHistory) -> None:
+    job = await run_history.job(START - 50 * DAY)
+    await run_history.write(Ran(job, n, START - (10 - n) * DAY, "c") for n in range(1, 11))
+    counts = StatisticsQueries(run_history.database)
     days = await counts.trend(4)
     assert [(each.day.isoformat(), each.runs.completed) for each in days] == [
         ("2029-12-29", 1),
