@@ -138,7 +138,12 @@ async def measure(running: EmbeddedServer, runs: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=10_000_000, help="old runs to begin with")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=10_000_000,
+        help="old runs; the janitor must not run out of them",
+    )
     chosen = parser.parse_args()
     log.configure(load(environ={}, log_level="error"))
     with server() as running:
