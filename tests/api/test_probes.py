@@ -59,10 +59,10 @@ async def test_a_server_without_jobs_needs_no_node_to_be_ready(ask: Ask) -> None
 
 
 @pytest.mark.parametrize(
-    ("score", "status"), [(0.5, "uneven: the score is 0.50, below 0.7"), (0.7, "ok")]
+    ("score", "expected"), [(0.5, "uneven: the score is 0.50, below 0.7"), (0.7, "ok")]
 )
-async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
-    ask: Ask, database: Database, score: float, status: str
+async def test_an_uneven_load_is_shown_and_the_server_stays_ready(
+    ask: Ask, database: Database, score: float, expected: str
 ) -> None:
     seen = Score(score, score, peak=8, peak_over_ideal=4.0)
     await figures.save_balance(
@@ -71,7 +71,7 @@ async def test_an_uneven_load_is_told_and_keeps_nobody_from_being_ready(
     status, answer = await ask()
     assert status == 200
     shown: dict[str, object] = answer["figures"]  # type: ignore[assignment]
-    assert (shown["distribution"], shown["distribution_score"]) == (status, score)
+    assert (shown["distribution"], shown["distribution_score"]) == (expected, score)
 
 
 async def test_a_schedule_that_nobody_keeps_is_not_ready(

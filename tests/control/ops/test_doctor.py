@@ -75,7 +75,7 @@ async def test_a_kind_that_nobody_serves_is_found_while_something_waits_for_it(
     await job_store.add(definition(kind="crawl"))
     finding = (await found(job_store, settings))["kinds"]
     assert finding.what == "1 jobs of kind crawl are due, and no live node serves it"
-    seen = await doctor.figures.look(job_store.database)
+    seen = await doctor.figures.measure_figures(job_store.database)
     programs = LaneFigures("program", (), is_served=False, due=2, lag=HOUR)
     [finding] = doctor.check_kinds_and_letters(replace(seen, lanes=(programs,)))
     assert finding.advice == "start a node with EVENBEAT_PROGRAMS=on, or pause these jobs"
