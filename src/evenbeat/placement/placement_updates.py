@@ -61,7 +61,7 @@ def keep_place(ring: LoadRing, job: JobToPlace) -> PlacementUpdate:
     """Count it where it beats, if it does."""
     if not job.should_count or job.timetable is None:
         return PlacementUpdate(job, None)
-    footprint = Footprint.of(job.timetable, job.cost)
+    footprint = Footprint.of_timetable(job.timetable, job.cost)
     ring.add(footprint.load(ring.start_s))
     return PlacementUpdate(job, footprint)
 
@@ -96,7 +96,7 @@ def choose_phases(
 
 def unplaced_load(job: JobToPlace, start_s: int) -> JobLoad:
     assert job.timetable is not None  # noqa: S101 - only those that can be read are free
-    load = Footprint.of(job.timetable, job.cost).load(start_s, job.job_id)
+    load = Footprint.of_timetable(job.timetable, job.cost).load(start_s, job.job_id)
     return replace(load, phase_s=None)
 
 
@@ -108,13 +108,13 @@ def update_for_phase(job: JobToPlace, phase_s: int, now: datetime) -> PlacementU
     phase, is_interval = timedelta(seconds=phase_s), isinstance(was.schedule, Every)
     # Of named instants only those to come are put off: one that ran today is not run again today.
     try:
-        timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
+        timetable = was.at_phase(phase) if is_interval else was.at_phase_from(phase, cursor)
     except InvalidInput:
         return None
     first_at = timetable.next_after(now, job.runs_so_far)
     if first_at is None:
         return None
-    return PlacementUpdate(job, Footprint.of(timetable, job.cost), timetable, first_at)
+    return PlacementUpdate(job, Footprint.of_timetable(timetable, job.cost), timetable, first_at)
 
 
 def updates_for_moves(
@@ -164,7 +164,10 @@ def update_for_move(job: JobToPlace, move: Move, now: datetime) -> PlacementUpda
     if timetable is None or not moves_one_beat(was, timetable, move, now):
         raise Conflict(f"job {job.uid} would gain or lose a beat by this; make another plan")
     return PlacementUpdate(
-        job, Footprint.of(timetable, job.cost), timetable, cursor_after(job, timetable, move, now)
+        job,
+        Footprint.of_timetable(timetable, job.cost),
+        timetable,
+        cursor_after(job, timetable, move, now),
     )
 
 
@@ -179,13 +182,13 @@ def apply_move(was: Timetable, move: Move, now: datetime) -> Timetable | None:
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
     if place is None or place.before is None or place.until is None:
-        return was.moved(phase, move.old_next_at)
+        return was.at_phase_from(phase, move.old_next_at)
     if (place.before // SECOND, place.until) == (move.new_phase_s, move.new_next_at):
-        return was.placed(place.before)
+        return was.at_phase(place.before)
     since = place.since(was.schedule)
     if since > now and abs(since - move.old_next_at) < SECOND:
         return replace(was, place=replace(place, phase=phase, then=move.new_next_at))
-    return None if min(place.until, since) > now else was.moved(phase, move.old_next_at)
+    return None if min(place.until, since) > now else was.at_phase_from(phase, move.old_next_at)
 
 
 def moves_one_beat(was: Timetable, timetable: Timetable, move: Move, now: datetime) -> bool:

@@ -16,6 +16,6 @@ async def record_score(session: Session, placement: Placer) -> None:
     ring = await placement.ring()
     found = await asyncio.to_thread(measure_distribution, ring)
     rebalances = await rebalance_plans.count_rebalances(session)
-    taken = BalanceFigures.of(await clock.now(session), found, rebalances)
+    taken = BalanceFigures.from_distribution(await clock.now(session), found, rebalances)
     await figures.save_balance(session, taken)
     await scores.insert_score(session, found.score, found.total_jobs)

@@ -10,7 +10,7 @@ from evenbeat.core.jobs.catchup import LEAST_COUNTED, MOST_COUNTED
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job, State
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.conftest import START
@@ -184,7 +184,7 @@ async def test_an_edit_during_the_pause_tells_the_beats_of_the_old_schedule(
 ) -> None:
     job = await desk.jobs.pause((await desk.add(due())).uid)
     await clock.advance(hours=2, minutes=10)
-    await desk.edit(job, timetable=Timetable(parse("*/20 * * * *")))
+    await desk.edit(job, timetable=Timetable(parse_schedule("*/20 * * * *")))
     assert await missed(desk, job) == [(3, START, START + 2 * HOUR, PAUSED)]
     await clock.advance(hours=1)
     await desk.jobs.resume(job.uid)

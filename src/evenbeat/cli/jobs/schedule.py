@@ -12,7 +12,7 @@ from evenbeat.cli.shell import printing
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.time.durations import describe_duration, format_duration
 from evenbeat.core.time.preview import SchedulePreview, preview_timetable
-from evenbeat.core.time.schedules import Schedule, parse
+from evenbeat.core.time.schedules import Schedule, parse_schedule
 from evenbeat.core.time.schedules.base.instants import check_instant
 from evenbeat.core.time.schedules.base.zones import check_zone
 from evenbeat.core.time.timetable import Timetable
@@ -53,12 +53,12 @@ def schedule(
 def read(text: str, tz: str | None) -> Schedule:
     """The schedule, in the zone if it has one; an interval has none, and is only shown there."""
     if tz is None:
-        return parse(text)
+        return parse_schedule(text)
     with suppress(InvalidInput):
-        rule = parse(text)
+        rule = parse_schedule(text)
         if "zone" not in rule.allows:
             return rule
-    return parse(f"{text} zone={tz}")
+    return parse_schedule(f"{text} zone={tz}")
 
 
 def read_instant(text: str) -> datetime:

@@ -25,7 +25,7 @@ A new kind is a new module here: a frozen dataclass that derives from Schedule a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from evenbeat.core.time.schedules.base.parsing import parse, parse_object
+from evenbeat.core.time.schedules.base.parsing import parse_schedule, parse_schedule_object
 from evenbeat.core.time.schedules.base.schedule import KINDS, Schedule
 from evenbeat.core.time.schedules.base.zones import Dst
 
@@ -33,4 +33,4 @@ for _module in iter_modules(__path__):
     if not _module.ispkg:
         import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["KINDS", "Dst", "Schedule", "parse", "parse_object"]
+__all__ = ["KINDS", "Dst", "Schedule", "parse_schedule", "parse_schedule_object"]
