@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenbeat.core.balance.ring import LoadRing
@@ -136,6 +136,8 @@ def test_a_move_within_its_slack_loses_no_beat(
     beats = old.next_beats(now, 4)
     new = old.at_phase_from(after * SECOND, beats[2])
     shift = (after - before) * SECOND
+    # A move to before the beat that stays is refused (placement_updates.moves_one_beat).
+    assume(beats[2] + shift > beats[1])
     moved = [*beats[:2], *(beat + shift for beat in beats[2:])]
     assert list(new.next_beats(now, 4)) == moved
     assert Timetable.from_object(new.to_object()) == new

@@ -175,7 +175,8 @@ async def add(context):
     from evenbeat.core.jobs.model import Definition
     from evenbeat.core.time.schedules import parse_schedule
     from evenbeat.core.time.timetable import Timetable
-    job = await eb.jobs.add(Definition("report", Timetable(parse_schedule("now")), {"who": "added"}))
+    timetable = Timetable(parse_schedule("now"))
+    job = await eb.jobs.add(Definition("report", timetable, {"who": "added"}))
     return str(job.uid)
 
 @eb.handler("immortal")
