@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.runs.settle import SettledRun, Verdict
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
 from evenbeat.observe.metrics import MOST_KINDS, Metrics
@@ -23,7 +22,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def ended(number: int, kinds: int) -> SettledRun:
-    definition = Definition(f"kind {number % kinds}", Timetable(parse("every 1h")))
+    definition = Definition(f"kind {number % kinds}", Timetable(parse_schedule("every 1h")))
     beat_at = NOW - timedelta(milliseconds=number * 37 % 500)
     run = OpenRun(number, 1, Cause.SCHEDULE, beat_at, 1, started_at=NOW, token=1)
     claimed = Claimed(number, uuid4(), definition, run, NOW, plan_version=1, runs_so_far=1)

@@ -18,7 +18,7 @@ from bench.support.server import fresh
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
@@ -141,7 +141,7 @@ def definition(number: int) -> Definition:
     return Definition("echo", EVERY_DAY, payload={"n": number})
 
 
-EVERY_DAY = Timetable(parse(SCHEDULE))
+EVERY_DAY = Timetable(parse_schedule(SCHEDULE))
 
 
 def payload(number: int) -> str:
@@ -157,7 +157,9 @@ def singles(app: Evenbeat, pool: Any, lane: int) -> dict[str, Work]:
         await app.jobs.add(definition(number))
 
     async def add_due(number: int) -> None:
-        await app.jobs.add(Definition("echo", Timetable(parse("now")), payload={"n": number}))
+        await app.jobs.add(
+            Definition("echo", Timetable(parse_schedule("now")), payload={"n": number})
+        )
 
     async def enqueue(number: int) -> None:
         await pool.execute(ENQUEUE, payload(number), TOMORROW)

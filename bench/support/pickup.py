@@ -12,7 +12,7 @@ from bench.support.server import fresh, joined
 from evenbeat.app import Evenbeat
 from evenbeat.config import load
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
@@ -35,7 +35,7 @@ async def ours(running: EmbeddedServer) -> list[float]:
         await nodes.open_lanes(app.database, ["noop"])
         await joined(url)
         for _ in range(COUNT):
-            now = Timetable(parse("now"))
+            now = Timetable(parse_schedule("now"))
             await app.jobs.add(Definition(kind="noop", timetable=now, payload={"t": time.time()}))
             late.append(float(await worker.line()))
             await asyncio.sleep(PAUSE)

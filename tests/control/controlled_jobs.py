@@ -13,7 +13,6 @@ from evenbeat.core.jobs.model import Claimed, Definition, Job, Run
 from evenbeat.core.ops.audit import Actor, AuditEntry
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import leases
@@ -38,7 +37,7 @@ class ControlledJobs(JobStore):
     async def edit(self, job: Job, **changes: Any) -> Job:
         """The job as it is, but for these fields; `schedule` is a text."""
         if "schedule" in changes:
-            changes["timetable"] = Timetable(parse(changes.pop("schedule")))
+            changes["timetable"] = Timetable(parse_schedule(changes.pop("schedule")))
         written = (await self.find(job)).definition
         return await self.jobs.edit(job.uid, replace(written, **changes), by=ANN)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from evenbeat.core.jobs.model import Definition, Policy
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 
@@ -15,7 +15,7 @@ TABLES = """
 
 def definition(schedule: str = "now", *, kind: str = "work", **more: Any) -> Definition:
     policy = Policy(**more.pop("policy", {}))
-    return Definition(kind, Timetable(parse(schedule)), policy=policy, **more)
+    return Definition(kind, Timetable(parse_schedule(schedule)), policy=policy, **more)
 
 
 async def fetch(database: Database, query: str, *values: Any) -> list[Any]:

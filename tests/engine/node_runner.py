@@ -13,7 +13,7 @@ from evenbeat.core.jobs.model import Definition, Job, Policy, Run, RunState
 from evenbeat.core.runs.handler import Handler, RunContext
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine import node
 from evenbeat.store.database.pool import Database
@@ -99,7 +99,7 @@ class NodeRunner:
     async def add(self, schedule: str = "now", *, kind: str = "work", **more: Any) -> Job:
         await nodes.open_lanes(self.database, [kind])
         policy = Policy(**more.pop("policy", {}))
-        written = Definition(kind, Timetable(parse(schedule)), policy=policy, **more)
+        written = Definition(kind, Timetable(parse_schedule(schedule)), policy=policy, **more)
         return await Jobs(self.database, Registry()).add(written)
 
     async def find(self, job: Job) -> Job:

@@ -21,7 +21,6 @@ from evenbeat.core.jobs.model import (
     UnrunnableClaim,
 )
 from evenbeat.core.runs.settle import SettledRun, Verdict
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe.metrics import MOST_KINDS, OTHER, Metrics
 from evenbeat.observe.run_reports import count_outcomes
@@ -44,7 +43,7 @@ def ended(
     claimed = Claimed(
         id=number,
         uid=uuid4(),
-        definition=Definition(kind, Timetable(parse("every 1h"))),
+        definition=Definition(kind, Timetable(parse_schedule("every 1h"))),
         run=OpenRun(number, 1, cause, beat_at, 1, started_at=NOW, token=1),
         next_beat_at=NOW,
         plan_version=1,

@@ -13,7 +13,7 @@ from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.access import Role
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import OBSERVE, Placer
 from evenbeat.store.balance import rebalance_plans
@@ -32,7 +32,7 @@ async def test_a_kill_at_any_moment_leaves_all_moves_or_none(
 ) -> None:
     await nodes.open_lanes(database, ["echo"])
     jobs = Jobs(database, Registry(), Placer(database, OBSERVE))
-    await jobs.add_many([Definition("echo", Timetable(parse("every 1d")))] * HERD)
+    await jobs.add_many([Definition("echo", Timetable(parse_schedule("every 1d")))] * HERD)
     await jobs.close()
     chance, done = random.Random(7), 0
     for _ in range(KILLS):

@@ -13,7 +13,7 @@ from evenbeat.control.ops.verify import verify
 from evenbeat.core.jobs.backoff import Fixed
 from evenbeat.core.jobs.model import Definition, Policy
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.observe.failpoint import SQL_STEPS
 from evenbeat.store.ops import nodes
@@ -60,7 +60,7 @@ POLICY = Policy(max_attempts=50, backoff=Fixed(timedelta(milliseconds=100)))
 
 def selling(name: str, schedule: str) -> Definition:
     payload = {"function": "shop.sell", "arguments": {"job": name}}
-    timetable = Timetable(parse(schedule), bounds=TimetableBounds(max_runs=20))
+    timetable = Timetable(parse_schedule(schedule), bounds=TimetableBounds(max_runs=20))
     return Definition("sql_function", timetable, payload=payload, policy=POLICY)
 
 

@@ -10,7 +10,7 @@ from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.jobs.model import Definition, RunState
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.handlers.sql_function import SqlFunction
 from tests.sql.sql_schema import ONCE, SqlSchema
@@ -33,7 +33,7 @@ FUNCTIONS = """
 
 
 def definition(payload: Any) -> Definition:
-    return Definition("sql_function", Timetable(parse("every 1h")), payload=payload)
+    return Definition("sql_function", Timetable(parse_schedule("every 1h")), payload=payload)
 
 
 @pytest.fixture

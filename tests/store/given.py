@@ -12,7 +12,6 @@ from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State, Un
 from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
 from evenbeat.core.runs.settle import SettledRun, settle
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
@@ -33,7 +32,7 @@ FAILED = Failed("out of order", error_type="Boom", stack_trace="Traceback: Boom"
 
 def definition(schedule: str = "every 1h", kind: str = "echo", **more: Any) -> Definition:
     policy = Policy(**more.pop("policy", {}))
-    return Definition(kind, Timetable(parse(schedule)), policy=policy, **more)
+    return Definition(kind, Timetable(parse_schedule(schedule)), policy=policy, **more)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.errors import StoreUnavailable
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from tests.support.processes import Process
@@ -36,7 +36,9 @@ class Client:
 
     def __init__(self, database: Database, *, seconds: float = 0.01) -> None:
         self._database = database
-        self._definition = Definition("effect", Timetable(parse("now")), {"seconds": seconds})
+        self._definition = Definition(
+            "effect", Timetable(parse_schedule("now")), {"seconds": seconds}
+        )
         self.acknowledged: list[UUID] = []
         self.refused: list[str] = []
 

@@ -16,7 +16,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Definition, Policy
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed, Outcome, Snoozed
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import Database
@@ -120,7 +120,7 @@ async def test_a_node_at_work_leaves_nothing_to_find(
         await joined.wait()
         for schedule in ("now", "every 1m", "every 7m", "cron */5 * * * *"):
             for group in (None, Group("few", max_running=2)):
-                timetable = Timetable(parse(schedule))
+                timetable = Timetable(parse_schedule(schedule))
                 policy = Policy(max_attempts=2)
                 await eb.jobs.add(Definition("moody", timetable, policy=policy, group=group))
         for _ in range(30):

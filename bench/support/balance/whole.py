@@ -11,7 +11,7 @@ from bench.support.server import fresh, server
 
 from evenbeat.app import Evenbeat
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.postgres import EmbeddedServer
 
@@ -59,7 +59,9 @@ async def measure_one(running: EmbeddedServer, size: int) -> dict[str, float]:
 async def fill(url: str, size: int) -> None:
     """The intervals of a fleet of crawls, all beginning at once."""
     intervals = fleets.scaled(size).interval
-    jobs = [Definition("echo", Timetable(parse(f"every {seconds}s"))) for seconds in intervals]
+    jobs = [
+        Definition("echo", Timetable(parse_schedule(f"every {seconds}s"))) for seconds in intervals
+    ]
     async with Evenbeat(database_url=url, balancing="observe") as eb:
         await eb.prepare_kinds()
         for at in range(0, size, AT_ONCE):

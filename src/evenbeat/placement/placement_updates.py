@@ -61,7 +61,7 @@ def keep_phase(ring: LoadRing, job: BalancedJob) -> MapUpdate:
     """Count the job at the phase it has, if the map should count it."""
     if not job.should_count or job.timetable is None:
         return MapUpdate(job, None)
-    footprint = Footprint.of(job.timetable, job.cost)
+    footprint = Footprint.of_timetable(job.timetable, job.cost)
     ring.add(footprint.load(ring.start_s))
     return MapUpdate(job, footprint)
 
@@ -94,7 +94,7 @@ def choose_phases(ring: LoadRing, jobs: Sequence[BalancedJob], now: datetime) ->
 
 def unplaced_load(job: BalancedJob, start_s: int) -> JobLoad:
     assert job.timetable is not None  # noqa: S101 - jobs without a timetable were left out
-    load = Footprint.of(job.timetable, job.cost).load(start_s, job.job_id)
+    load = Footprint.of_timetable(job.timetable, job.cost).load(start_s, job.job_id)
     return replace(load, phase_s=None)
 
 
@@ -106,13 +106,13 @@ def update_for_phase(job: BalancedJob, phase_s: int, now: datetime) -> MapUpdate
     phase, is_interval = timedelta(seconds=phase_s), isinstance(was.schedule, Every)
     # Of named instants only future ones move: an instant that ran today must not run again today.
     try:
-        timetable = was.placed(phase) if is_interval else was.moved(phase, cursor)
+        timetable = was.at_phase(phase) if is_interval else was.at_phase_from(phase, cursor)
     except InvalidInput:
         return None
     first_at = timetable.next_after(now, job.runs_so_far)
     if first_at is None:
         return None
-    return MapUpdate(job, Footprint.of(timetable, job.cost), timetable, first_at)
+    return MapUpdate(job, Footprint.of_timetable(timetable, job.cost), timetable, first_at)
 
 
 def updates_for_moves(
@@ -162,7 +162,10 @@ def update_for_move(job: BalancedJob, move: Move, now: datetime) -> MapUpdate:
     if timetable is None or not moves_one_beat(was, timetable, move, now):
         raise Conflict(f"job {job.uid} would gain or lose a beat by this; make another plan")
     return MapUpdate(
-        job, Footprint.of(timetable, job.cost), timetable, cursor_after(job, timetable, move, now)
+        job,
+        Footprint.of_timetable(timetable, job.cost),
+        timetable,
+        cursor_after(job, timetable, move, now),
     )
 
 
@@ -178,13 +181,13 @@ def apply_move(was: Timetable, move: Move, now: datetime) -> Timetable | None:
     """
     phase, place = timedelta(seconds=move.new_phase_s), was.place
     if place is None or place.before is None or place.until is None:
-        return was.moved(phase, move.old_next_at)
+        return was.at_phase_from(phase, move.old_next_at)
     if (place.before // SECOND, place.until) == (move.new_phase_s, move.new_next_at):
-        return was.placed(place.before)
+        return was.at_phase(place.before)
     since = place.since(was.schedule)
     if since > now and abs(since - move.old_next_at) < SECOND:
         return replace(was, place=replace(place, phase=phase, then=move.new_next_at))
-    return None if min(place.until, since) > now else was.moved(phase, move.old_next_at)
+    return None if min(place.until, since) > now else was.at_phase_from(phase, move.old_next_at)
 
 
 def moves_one_beat(was: Timetable, timetable: Timetable, move: Move, now: datetime) -> bool:

@@ -16,6 +16,6 @@ async def record_score(session: Session, placer: Placer) -> None:
     ring = await placer.ring()
     distribution = await asyncio.to_thread(measure_distribution, ring)
     rebalances = await rebalance_plans.count_rebalances(session)
-    balance = BalanceFigures.of(await clock.now(session), distribution, rebalances)
+    balance = BalanceFigures.from_distribution(await clock.now(session), distribution, rebalances)
     await figures.save_balance(session, balance)
     await scores.insert_score(session, distribution.score, distribution.total_jobs)

@@ -12,7 +12,7 @@ from evenbeat.config import Settings
 from evenbeat.control.jobs.jobs import Jobs
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import OBSERVE, Placer
 from evenbeat.store.database.pool import Database
@@ -38,7 +38,7 @@ async def herd(database: Database, settings: Settings) -> None:
     """Jobs that all run at the same time, as without balancing."""
     await nodes.open_lanes(database, ["echo"])
     jobs = Jobs(database, Registry(), Placer(database, OBSERVE))
-    await jobs.add_many([Definition("echo", Timetable(parse("every 1d")))] * HERD)
+    await jobs.add_many([Definition("echo", Timetable(parse_schedule("every 1d")))] * HERD)
     await jobs.close()
 
 

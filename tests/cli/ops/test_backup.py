@@ -6,7 +6,7 @@ from pathlib import Path
 from evenbeat.app import Evenbeat
 from evenbeat.config import Settings
 from evenbeat.core.jobs.model import Definition
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 
@@ -15,7 +15,7 @@ async def test_a_backup_goes_into_one_file_and_comes_back_elsewhere(
     evenbeat, refuses, settings: Settings, database: Database, own_url: str, tmp_path: Path
 ) -> None:
     async with Evenbeat(settings) as eb:
-        await eb.jobs.add(Definition("echo", Timetable(parse("every 1h")), name="hourly"))
+        await eb.jobs.add(Definition("echo", Timetable(parse_schedule("every 1h")), name="hourly"))
     here, there = {"EVENBEAT_DATABASE_URL": database.url}, {"EVENBEAT_DATABASE_URL": own_url}
     made = evenbeat("db", "backup", "all.zip", "-o", "json", **here)
     assert (made.returncode, made.stderr) == (0, "")

@@ -13,7 +13,7 @@ from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.jobs.planner import Planner
 from evenbeat.placement.placer import Placer
@@ -95,7 +95,7 @@ async def outcome(owner: Any) -> dict[str, Any]:
 
 
 def edited(definition: Definition) -> Definition:
-    return replace(definition, timetable=Timetable(parse("*/20 * * * *")))
+    return replace(definition, timetable=Timetable(parse_schedule("*/20 * * * *")))
 
 
 async def by_python(jobs: Jobs, action: Action, uid: Any) -> str | None:
@@ -167,7 +167,7 @@ async def test_both_faces_at_once_never_wait_for_each_other_in_a_circle(me: Inte
     async def by_api() -> None:
         for hour in range(20):
             definition = (await jobs.get(uid)).definition
-            timetable = Timetable(parse(f"0 {hour} * * *"))
+            timetable = Timetable(parse_schedule(f"0 {hour} * * *"))
             await jobs.edit(uid, replace(definition, timetable=timetable))
 
     await asyncio.gather(by_hand_of_sql(), by_api())

@@ -14,7 +14,7 @@ from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.ops.audit import Actor
 from evenbeat.core.time.crontab import parse_crontab
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
@@ -83,7 +83,7 @@ async def test_an_imported_line_waits_and_explain_says_for_what(
 
 
 def resting(name: str, aside: Action) -> ImportCandidate:
-    timetable = Timetable(parse("every 1m"))
+    timetable = Timetable(parse_schedule("every 1m"))
     return ImportCandidate(1, name, Definition("echo", timetable, name=name), aside=aside)
 
 
@@ -100,7 +100,7 @@ async def test_a_job_that_was_paused_is_added_paused_and_audited(
 
 async def test_all_jobs_are_added_or_none(eb: Evenbeat, database: Database) -> None:
     report = await eb.imports.preview([resting("a", Action.PAUSE), resting("b", Action.PAUSE)])
-    await eb.jobs.add(Definition("echo", Timetable(parse("now")), name="b"))
+    await eb.jobs.add(Definition("echo", Timetable(parse_schedule("now")), name="b"))
     with pytest.raises(Conflict):
         await eb.imports.add_new_jobs(report, by=BY)
     assert await jobs.find_job_by_name(database, "a") is None

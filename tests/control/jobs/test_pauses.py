@@ -10,7 +10,6 @@ from evenbeat.core.jobs.catchup import LEAST_COUNTED, MOST_COUNTED
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job, State
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.conftest import START
@@ -188,7 +187,7 @@ async def test_an_edit_during_the_pause_tells_the_beats_of_the_old_schedule(
 ) -> None:
     job = await controlled.jobs.pause((await controlled.add(due())).uid)
     await clock.advance(hours=2, minutes=10)
-    await controlled.edit(job, timetable=Timetable(parse("*/20 * * * *")))
+    await controlled.edit(job, timetable=Timetable(parse_schedule("*/20 * * * *")))
     assert await missed(controlled, job) == [(3, START, START + 2 * HOUR, PAUSED)]
     await clock.advance(hours=1)
     await controlled.jobs.resume(job.uid)
@@ -283,7 +282,7 @@ async def test_only_beats_within_the_window_are_missed(
     controlled: ControlledJobs, clock: Clock
 ) -> None:
     # START is noon; the window is open for the beats at 14:00 and 15:00.
-    open_at_two = Window.parse("14:00-16:00 outside=skip")
+    open_at_two = Window.parse_schedule("14:00-16:00 outside=skip")
     windowed = replace(due().timetable, window=open_at_two)
     job = await controlled.add(replace(due(), timetable=windowed), due_at=START + 2 * HOUR)
     await controlled.jobs.pause(job.uid)

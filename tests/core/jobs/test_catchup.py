@@ -8,7 +8,6 @@ from evenbeat.core.jobs.catchup import OVERDUE, MissedBeats
 from evenbeat.core.jobs.model import CatchUp, Cause
 from evenbeat.core.runs.outcome import Done, Failed, Skipped
 from evenbeat.core.runs.settle import settle, skip_if_too_late
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 from tests.core.given import HOUR, MINUTE, ONCE, SECOND, at, claimed, every
 
@@ -95,7 +94,7 @@ def test_more_beats_may_be_missed_than_there_are_runs_to_come():
 
 
 def test_the_beats_of_a_cron_are_counted_so_far_and_said_to_be_more():
-    minutely = Timetable(parse("* * * * *"))
+    minutely = Timetable(parse_schedule("* * * * *"))
     verdict = settle(claimed(minutely), Done(), at(48))
     assert verdict.missed
     assert (verdict.missed.count, verdict.missed.until_at) == (1001, at(48))
@@ -132,7 +131,7 @@ def test_the_newest_beats_are_kept_although_fewer_runs_are_to_come():
 
 
 def test_the_newest_beats_of_a_long_downtime_are_found():
-    job = claimed(Timetable(parse("* * * * *")), catch_up=CatchUp.ALL, catch_up_cap=3)
+    job = claimed(Timetable(parse_schedule("* * * * *")), catch_up=CatchUp.ALL, catch_up_cap=3)
     verdict = settle(job, Done(), at(300))
     assert verdict.next_beat_at == at(299, 58)
     assert verdict.missed

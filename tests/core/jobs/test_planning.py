@@ -12,7 +12,7 @@ from evenbeat.core.jobs.planning import (
     initial_state,
     keep_phase,
 )
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.now import Now
 from evenbeat.core.time.schedules.once import Once
@@ -43,12 +43,12 @@ def test_an_interval_with_a_phase_beats_first_on_its_grid():
 
 
 def test_a_time_of_day_that_is_still_ahead_counts_today():
-    assert first_beat(Timetable(parse("daily 13:00")), NOON) == at(13)
+    assert first_beat(Timetable(parse_schedule("daily 13:00")), NOON) == at(13)
 
 
 def test_a_job_that_starts_later_beats_first_then():
     assert first_beat(
-        Timetable(parse("daily 13:00"), TimetableBounds(starts_at=at(40))), NOON
+        Timetable(parse_schedule("daily 13:00"), TimetableBounds(starts_at=at(40))), NOON
     ) == at(61)
 
 
@@ -62,7 +62,7 @@ def test_a_one_off_job_begins_pending_and_a_recurring_one_scheduled():
 
 
 def test_an_edit_takes_the_first_beat_of_the_new_timetable():
-    assert find_beat_after_edit(Timetable(parse("daily 18:00")), NOON) == at(18)
+    assert find_beat_after_edit(Timetable(parse_schedule("daily 18:00")), NOON) == at(18)
     assert find_beat_after_edit(HOURLY, NOON) == at(13)
 
 
@@ -85,10 +85,10 @@ def test_an_edit_to_an_interval_without_a_phase_beats_after_one_interval():
 
 
 def test_an_interval_that_says_no_phase_keeps_the_one_it_had():
-    placed = Timetable(Every(7 * MINUTE)).placed(3 * MINUTE)
+    placed = Timetable(Every(7 * MINUTE)).at_phase(3 * MINUTE)
     assert keep_phase(Timetable(Every(7 * MINUTE)), placed, NOON) == placed
     bounded = Timetable(Every(7 * MINUTE), TimetableBounds(max_runs=3))
-    assert keep_phase(bounded, placed, NOON) == bounded.placed(3 * MINUTE)
+    assert keep_phase(bounded, placed, NOON) == bounded.at_phase(3 * MINUTE)
     for other in (Every(8 * MINUTE), Every(7 * MINUTE, phase=MINUTE), Once(NOON)):
         planned = Timetable(other).planned_at(NOON)
         assert keep_phase(Timetable(other), placed, NOON) == planned

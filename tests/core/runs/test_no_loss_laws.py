@@ -20,7 +20,6 @@ from evenbeat.core.runs.outcome import (
     Snoozed,
 )
 from evenbeat.core.runs.settle import settle, skip_if_too_late
-from evenbeat.core.time.schedules import parse
 from evenbeat.core.time.timetable import Timetable
 
 START = datetime(2026, 3, 28, 20, tzinfo=UTC)  # a few hours before Berlin's clocks go forward
@@ -28,11 +27,11 @@ ZERO = timedelta(0)
 
 timetables = st.sampled_from(
     [
-        Timetable(parse("every 10m phase=3m")),
-        Timetable(parse("every 37m phase=0s")),
-        Timetable(parse("*/20 * * * * Europe/Berlin")),
-        Timetable(parse("30 * * * * America/New_York")),
-        Timetable(parse("daily 02:30 Europe/Berlin")),
+        Timetable(parse_schedule("every 10m phase=3m")),
+        Timetable(parse_schedule("every 37m phase=0s")),
+        Timetable(parse_schedule("*/20 * * * * Europe/Berlin")),
+        Timetable(parse_schedule("30 * * * * America/New_York")),
+        Timetable(parse_schedule("daily 02:30 Europe/Berlin")),
     ]
 )
 policies = st.builds(

@@ -32,7 +32,7 @@ from evenbeat.core.runs.outcome import (
     Snoozed,
 )
 from evenbeat.core.runs.settle import MOST_LOSSES, Verdict, settle
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
@@ -46,10 +46,10 @@ schedules = st.one_of(
     st.builds(Once, st.just(NOW)),
     st.sampled_from(
         [
-            parse("*/15 * * * * Europe/Berlin"),
-            parse("daily 02:30 Europe/Berlin"),
-            parse("hourly :15"),
-            parse("weekly sun 02:00"),
+            parse_schedule("*/15 * * * * Europe/Berlin"),
+            parse_schedule("daily 02:30 Europe/Berlin"),
+            parse_schedule("hourly :15"),
+            parse_schedule("weekly sun 02:00"),
         ]
     ),
 )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules import Schedule, parse
+from evenbeat.core.time.schedules import Schedule, parse_schedule
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
@@ -18,7 +18,7 @@ def at(text: str) -> datetime:
 
 
 def beats(text: str, after: str, count: int) -> list[datetime]:
-    schedule: Schedule = parse(text)
+    schedule: Schedule = parse_schedule(text)
     found: list[datetime] = []
     instant: datetime | None = at(after)
     for _ in range(count):
@@ -58,7 +58,7 @@ def test_the_usual_crons_beat_as_documented(expression: str, first: str, second:
     ],
 )
 def test_the_next_beat_counts_today_if_it_is_still_ahead(text: str, after: str, beat: str):
-    assert parse(text).next_after(at(after)) == at(beat)
+    assert parse_schedule(text).next_after(at(after)) == at(beat)
 
 
 @pytest.mark.parametrize("rule", ["30 2 * * *", "0 30 2 * * *", "daily 02:30"])
@@ -172,9 +172,9 @@ def test_an_interval_that_has_its_phase_keeps_it_when_planned():
 
 
 def test_now_is_planned_as_once():
-    assert parse("now").planned_at(NOON) == Once(NOON)
+    assert parse_schedule("now").planned_at(NOON) == Once(NOON)
     with pytest.raises(InvalidInput, match=r"schedule\.now"):
-        parse("now").next_after(NOON)
+        parse_schedule("now").next_after(NOON)
 
 
 def test_once_beats_once():
@@ -183,7 +183,7 @@ def test_once_beats_once():
 
 
 def test_beats_lie_between_2000_and_2200():
-    rule = parse("daily 06:00 Europe/Berlin")
+    rule = parse_schedule("daily 06:00 Europe/Berlin")
     assert rule.next_after(datetime.min.replace(tzinfo=UTC)) == at("2000-01-01T06:00+01:00")
     assert rule.next_after(at("2199-12-31T12:00Z")) is None
     assert rule.next_after(datetime.max.replace(tzinfo=UTC)) is None
@@ -191,11 +191,11 @@ def test_beats_lie_between_2000_and_2200():
 
 def test_an_instant_without_a_zone_is_a_mistake():
     with pytest.raises(ValueError, match="time zone"):
-        parse("daily 06:00").next_after(NOON.replace(tzinfo=None))
+        parse_schedule("daily 06:00").next_after(NOON.replace(tzinfo=None))
 
 
 def test_h_is_chosen_by_the_name_and_stays():
-    rule = parse("H H(0-7) * * *").seeded("nightly-report")
+    rule = parse_schedule("H H(0-7) * * *").seeded("nightly-report")
     # Fixed for ever: were these to change, every job spread by its name would move.
     assert rule.next_after(NOON) == at("2026-11-05T04:44Z")
     assert rule.seeded("another") == rule
@@ -226,13 +226,13 @@ def test_h_with_a_step_keeps_the_step_and_with_a_range_the_range():
 
 def test_h_needs_a_name():
     with pytest.raises(InvalidInput, match="needs a name"):
-        parse("H * * * *").next_after(NOON)
+        parse_schedule("H * * * *").next_after(NOON)
 
 
 def test_a_name_that_is_no_word_still_seeds_and_goes_back_and_forth():
-    rule = parse("H * * * *").seeded("Täglicher Bericht \N{SNOWMAN}" * 20)
+    rule = parse_schedule("H * * * *").seeded("Täglicher Bericht \N{SNOWMAN}" * 20)
     assert rule.is_definite
-    assert parse(rule.to_text()) == rule
+    assert parse_schedule(rule.to_text()) == rule
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def test_a_name_that_is_no_word_still_seeds_and_goes_back_and_forth():
     ],
 )
 def test_the_average_distance_of_beats_is_known(text: str, period: timedelta):
-    assert parse(text).effective_period(NOON) == period
+    assert parse_schedule(text).effective_period(NOON) == period
 
 
 def test_one_beat_has_no_period():
-    assert parse("now").effective_period(NOON) is None
+    assert parse_schedule("now").effective_period(NOON) is None
     assert Once(NOON).effective_period(NOON) is None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenbeat.core.time.preview import preview_timetable
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 
 WINTER = datetime(2027, 1, 10, tzinfo=UTC)
@@ -13,7 +13,7 @@ SUMMER = datetime(2027, 7, 10, tzinfo=UTC)
 
 
 def look(text: str, now: datetime = WINTER, count: int = 3):
-    return preview_timetable(Timetable(parse(text)), now, count)
+    return preview_timetable(Timetable(parse_schedule(text)), now, count)
 
 
 def test_a_weekday_morning_in_berlin_is_told_in_words_and_beats() -> None:

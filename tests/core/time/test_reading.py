@@ -5,7 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules import Dst, Schedule, parse, parse_object
+from evenbeat.core.time.schedules import Dst, Schedule, parse_schedule, parse_schedule_object
 from evenbeat.core.time.schedules.cron import Cron
 from evenbeat.core.time.schedules.daily import Daily
 from evenbeat.core.time.schedules.every import Every
@@ -57,8 +57,8 @@ BERLIN = "Europe/Berlin"
     ],
 )
 def test_a_text_is_read(text: str, schedule: Schedule):
-    assert parse(text) == schedule
-    assert parse(schedule.to_text()) == schedule
+    assert parse_schedule(text) == schedule
+    assert parse_schedule(schedule.to_text()) == schedule
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_text_is_read(text: str, schedule: Schedule):
     ],
 )
 def test_an_object_is_read(value: object, schedule: Schedule):
-    assert parse_object(value) == schedule
-    assert parse_object(schedule.to_object()) == schedule
+    assert parse_schedule_object(value) == schedule
+    assert parse_schedule_object(schedule.to_object()) == schedule
 
 
 FULL_WIDTH = "\N{FULLWIDTH DIGIT ZERO}"
@@ -180,7 +180,7 @@ BAD_TEXTS = {
 )
 def test_a_bad_text_is_refused_by_name(field: str, text: str):
     with pytest.raises(InvalidInput) as refusal:
-        parse(text)
+        parse_schedule(text)
     assert refusal.value.errors[0].field == field
 
 
@@ -227,7 +227,7 @@ def test_a_bad_text_is_refused_by_name(field: str, text: str):
 )
 def test_a_bad_object_is_refused_by_name(field: str, value: object):
     with pytest.raises(InvalidInput) as refusal:
-        parse_object(value)
+        parse_schedule_object(value)
     assert refusal.value.errors[0].field == field
 
 
@@ -246,4 +246,4 @@ def test_a_bad_object_is_refused_by_name(field: str, value: object):
     ],
 )
 def test_a_schedule_is_described_in_words(text: str, words: str):
-    assert parse(text).describe() == words
+    assert parse_schedule(text).describe() == words

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules import KINDS, Schedule, parse, parse_object
+from evenbeat.core.time.schedules import KINDS, Schedule, parse_schedule, parse_schedule_object
 from evenbeat.core.time.schedules.every import Every
 from tests.core.time.schedule_strategies import INSTANTS, STRATEGIES
 
@@ -102,9 +102,9 @@ def test_an_interval_keeps_its_phase_for_ever(schedule: Schedule, at: datetime):
 @given(st.data())
 def test_texts_and_objects_lead_back_to_the_same_schedule(kind: str, data: st.DataObject):
     schedule = data.draw(STRATEGIES[kind])
-    assert parse(schedule.to_text()) == schedule
-    assert parse_object(schedule.to_object()) == schedule
-    assert parse_object(schedule.to_text()) == schedule
+    assert parse_schedule(schedule.to_text()) == schedule
+    assert parse_schedule_object(schedule.to_object()) == schedule
+    assert parse_schedule_object(schedule.to_text()) == schedule
 
 
 @every_kind
@@ -132,11 +132,11 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 @given(st.text(max_size=300) | st.lists(WORDS, max_size=9).map(" ".join))
 def test_any_text_is_a_schedule_or_is_refused_by_name(text: str):
     try:
-        schedule = parse(text)
+        schedule = parse_schedule(text)
     except InvalidInput as refusal:
         assert names_a_field_of_a_schedule(refusal)  # noqa: PT017
     else:
-        assert parse(schedule.to_text()) == schedule
+        assert parse_schedule(schedule.to_text()) == schedule
 
 
 @very_often
@@ -150,8 +150,8 @@ def test_any_text_is_a_schedule_or_is_refused_by_name(text: str):
 )
 def test_any_json_is_a_schedule_or_is_refused_by_name(value: object):
     try:
-        schedule = parse_object(value)
+        schedule = parse_schedule_object(value)
     except InvalidInput as refusal:
         assert names_a_field_of_a_schedule(refusal)  # noqa: PT017
     else:
-        assert parse_object(schedule.to_object()) == schedule
+        assert parse_schedule_object(schedule.to_object()) == schedule

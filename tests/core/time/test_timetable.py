@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenbeat.core.errors import InvalidInput
-from evenbeat.core.time.schedules import Schedule, parse
+from evenbeat.core.time.schedules import Schedule, parse_schedule
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
@@ -287,7 +287,7 @@ def test_a_timetable_goes_back_and_forth():
         " only mon-fri 09:00-17:00 (Europe/Berlin), otherwise moved to the next opening;"
         " from 2026-11-06T06:30:00Z; until 2027-11-06T07:30:00Z; 12 runs in all"
     )
-    assert Timetable.from_object({"schedule": "now"}) == Timetable(parse("now"))
+    assert Timetable.from_object({"schedule": "now"}) == Timetable(parse_schedule("now"))
     assert TimetableBounds(max_runs=1).describe() == "1 run in all"
 
 
@@ -328,7 +328,7 @@ def test_spans_that_meet_are_one(schedule: str, window: str, beats: tuple[str, .
 
 def test_a_window_that_stays_open_while_its_own_clock_is_set_back_catches_beats_of_another_zone():
     """Berlin repeats an hour; Lord Howe, where the schedule is from, knows nothing of it."""
-    schedule = parse("daily 12:38:50 Australia/Lord_Howe")
+    schedule = parse_schedule("daily 12:38:50 Australia/Lord_Howe")
     table = Timetable(schedule, window=Window.parse("02:45-03:00 Europe/Berlin outside=skip"))
     first = table.next_after(datetime(2000, 1, 1, tzinfo=UTC))
     assert first == datetime(2000, 10, 29, 1, 38, 50, tzinfo=UTC)

@@ -15,7 +15,7 @@ from evenbeat.core.jobs.model import Definition, Run, RunState, State
 from evenbeat.core.ops.explain import ExplanationContext, explain_job
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from tests.conftest import START
@@ -23,7 +23,7 @@ from tests.engine.node_runner import Does, NodeRunner
 from tests.support.processes import Process
 from tests.support.waiting import eventually
 
-NOW = Timetable(parse("now"))
+NOW = Timetable(parse_schedule("now"))
 
 
 @pytest.fixture
@@ -175,9 +175,10 @@ async def report(payload):
 @eb.handler("add")
 async def add(context):
     from evenbeat.core.jobs.model import Definition
-    from evenbeat.core.time.schedules import parse
+    from evenbeat.core.time.schedules import parse_schedule
     from evenbeat.core.time.timetable import Timetable
-    job = await eb.jobs.add(Definition("report", Timetable(parse("now")), {"who": "added"}))
+    timetable = Timetable(parse_schedule("now"))
+    job = await eb.jobs.add(Definition("report", timetable, {"who": "added"}))
     return str(job.uid)
 
 @eb.handler("immortal")

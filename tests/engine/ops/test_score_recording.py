@@ -12,7 +12,7 @@ from evenbeat.core.balance.plan_records import PlanSummary, StoredPlan
 from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.audit import PYTHON
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import rebalance_plans, scores
@@ -24,7 +24,7 @@ from tests.support.databases import Clock
 from tests.support.run_histories import janitor_of, work
 
 SCORE = Score(0.5, 0.5, 10, 2.0)
-HERD = [Definition("echo", Timetable(parse("every 1d")))] * 12
+HERD = [Definition("echo", Timetable(parse_schedule("every 1d")))] * 12
 
 
 @pytest.mark.parametrize("balancing", ["on", "observe", "off"])

@@ -10,14 +10,14 @@ from evenbeat.core.errors import Conflict, InvalidInput, NotFound
 from evenbeat.core.jobs.model import Definition, State
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.jobs.new_uids import new_job_uid
 from tests.conftest import START
 from tests.engine.node_runner import Does, NodeRunner
 
-NOW = Timetable(parse("now"))
-OVER = Timetable(parse("every 1h"), TimetableBounds(ends_at=START))
+NOW = Timetable(parse_schedule("now"))
+OVER = Timetable(parse_schedule("every 1h"), TimetableBounds(ends_at=START))
 
 
 class Picky(Does):

@@ -11,7 +11,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Definition, RunState, State
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.handlers.echo import Echo
 from evenbeat.store.database import clock as clocks
@@ -48,7 +48,7 @@ async def add_many(
     database: Database, count: int, group: Group | None = None, payload: Any = None
 ) -> None:
     await nodes.open_lanes(database, ["work"])
-    planned = Timetable(parse("now")).planned_at(START)
+    planned = Timetable(parse_schedule("now")).planned_at(START)
     written = Definition("work", planned, payload=payload, group=group)
     found = await groups.ensure_group(database, group.key, group) if group else None
     async with database.transaction() as session:
@@ -209,7 +209,7 @@ async def test_a_node_works_without_notifications(node_runner: NodeRunner) -> No
     async with node_runner.node(Does(Done())):
         await node_runner.closed(await node_runner.add())
         uid = new_job_uid(START)
-        written = Definition("work", Timetable(parse("now")).planned_at(START))
+        written = Definition("work", Timetable(parse_schedule("now")).planned_at(START))
         await insert(node_runner.database, written, uid=uid, state=State.PENDING, first_beat=START)
         run = await node_runner.closed(await jobs.find_job(node_runner.database, uid))
     assert run.state is RunState.COMPLETED

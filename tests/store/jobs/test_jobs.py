@@ -9,7 +9,7 @@ import pytest
 from evenbeat.core.errors import Conflict, NotFound
 from evenbeat.core.jobs.backoff import Exponential, Fixed, Linear, RetryRule
 from evenbeat.core.jobs.model import AfterFailure, CatchUp, Definition, Job, Policy, State
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.database.pool import Database
@@ -20,7 +20,7 @@ from tests.store import given
 from tests.store.given import HOUR, MINUTE, JobStore, definition
 
 NEVER = new_job_uid(START)
-HOURLY = Timetable(parse("every 1h phase=5m"))
+HOURLY = Timetable(parse_schedule("every 1h phase=5m"))
 POLICIES: list[dict[str, Any]] = [
     {"max_attempts": 7},
     {"backoff": Exponential(base=timedelta(seconds=2), cap=timedelta(minutes=1), jitter=0.25)},
@@ -51,12 +51,12 @@ OTHERS: list[dict[str, Any]] = [
     {"priority": 100},
 ]
 TIMETABLES = [
-    *(Timetable(parse(each)) for each in SCHEDULES),
+    *(Timetable(parse_schedule(each)) for each in SCHEDULES),
     Timetable(
-        parse("every 1h phase=0s"),
+        parse_schedule("every 1h phase=0s"),
         TimetableBounds(START + HOUR, datetime(2199, 1, 1, tzinfo=UTC), max_runs=9),
     ),
-    Timetable(parse("every 1h phase=0s"), window=Window.parse("09:00-17:00")),
+    Timetable(parse_schedule("every 1h phase=0s"), window=Window.parse("09:00-17:00")),
 ]
 WRITTEN = [
     *(Definition("echo", HOURLY, policy=Policy(**each)) for each in POLICIES),

@@ -18,7 +18,7 @@ from evenbeat.core.jobs.lifecycle import Action, Event, find_target_states
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, Policy, Pulse, State
 from evenbeat.core.runs.outcome import Cancelled, Done, Failed, Outcome, Snoozed
 from evenbeat.core.runs.settle import Verdict, settle
-from evenbeat.core.time.schedules import KINDS, Schedule, parse
+from evenbeat.core.time.schedules import KINDS, Schedule, parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.codes import CAUSES, CODE_OF_STATE, STATES
 from evenbeat.store.database.pool import Database, Session
@@ -39,8 +39,8 @@ CODE_OF_CAUSE = {word: code for code, word in CAUSES.items()}
 AT_REST = [state for state in State if state not in (State.RUNNING, State.BLOCKED)]
 OVER = (State.COMPLETED, State.CANCELLED)
 WISHES = (None, State.PAUSED, State.DISABLED, State.CANCELLED)
-RECURRING = Timetable(parse("every 1h phase=30m"))
-ONE_OFF = Timetable(parse("once 2030-01-01T10:30:00Z"))
+RECURRING = Timetable(parse_schedule("every 1h phase=30m"))
+ONE_OFF = Timetable(parse_schedule("once 2030-01-01T10:30:00Z"))
 
 FOLDER = Path(store.__file__).parent
 FILES = sorted(
@@ -281,7 +281,7 @@ async def test_statements_know_which_kinds_of_schedules_recur(
         "hourly": "hourly :15",
         "once": "once 2030-01-01T10:00Z",
     }
-    schedule: Schedule = parse(texts[kind])
+    schedule: Schedule = parse_schedule(texts[kind])
     assert schedule.kind == kind
     file = next(file for file, fragments in FRAGMENTS.items() if "is_recurring" in fragments)
     body = "select :is_recurring as fact from evenbeat.job"

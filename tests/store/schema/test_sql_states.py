@@ -20,7 +20,7 @@ from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, Pulse, State
 from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.settle import settle
-from evenbeat.core.time.schedules import KINDS, parse
+from evenbeat.core.time.schedules import KINDS, parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.handlers.sql_function import outcome_of
 from evenbeat.store.database.codes import CAUSES, CODE_OF_STATE, STATES
@@ -31,7 +31,7 @@ BEFORE, AFTER = NOW - timedelta(minutes=90), NOW + timedelta(minutes=30)
 AT_REST = [state for state in State if state not in (State.RUNNING, State.BLOCKED)]
 OVER = (State.COMPLETED, State.CANCELLED)
 CODE_OF_CAUSE = {word: code for code, word in CAUSES.items()}
-TIMETABLE = Timetable(parse("*/30 * * * *"))
+TIMETABLE = Timetable(parse_schedule("*/30 * * * *"))
 
 Ask = Callable[[str, Any], list[Any]]
 

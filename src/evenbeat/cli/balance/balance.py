@@ -25,7 +25,7 @@ from evenbeat.core.balance.model import SLOT_S, HourLoad, SlotForecast
 from evenbeat.core.balance.plan_records import StoredPlan
 from evenbeat.core.limits import MOST_HYPOTHETICAL_JOBS
 from evenbeat.core.time.durations import format_duration, parse_duration
-from evenbeat.core.time.schedules import parse
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 
 app = typer.Typer(
@@ -160,7 +160,11 @@ def forecast(
 
     Example: evenbeat balance forecast --add "every 30m" --count 100 --takes 20s
     """
-    more = [] if add is None else [HypotheticalJobs(Timetable(parse(add)), number, expected(takes))]
+    more = (
+        []
+        if add is None
+        else [HypotheticalJobs(Timetable(parse_schedule(add)), number, expected(takes))]
+    )
     found = with_app(
         lambda eb: eb.balance.forecast(group=group, workers=workers, added=more), data_dir
     )

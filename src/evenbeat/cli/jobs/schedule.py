@@ -13,7 +13,7 @@ from evenbeat.core.errors import InvalidInput
 from evenbeat.core.limits import LARGEST_LISTING
 from evenbeat.core.time.durations import describe_duration, format_duration
 from evenbeat.core.time.preview import SchedulePreview, preview_timetable
-from evenbeat.core.time.schedules import Schedule, parse
+from evenbeat.core.time.schedules import Schedule, parse_schedule
 from evenbeat.core.time.schedules.base.instants import check_instant
 from evenbeat.core.time.schedules.base.zones import check_zone
 from evenbeat.core.time.timetable import Timetable
@@ -54,12 +54,12 @@ def schedule(
 def parse_in_zone(text: str, tz: str | None) -> Schedule:
     """The schedule in this zone. An interval has no zone: its beats are only shown in it."""
     if tz is None:
-        return parse(text)
+        return parse_schedule(text)
     with suppress(InvalidInput):
-        rule = parse(text)
+        rule = parse_schedule(text)
         if "zone" not in rule.allows:
             return rule
-    return parse(f"{text} zone={tz}")
+    return parse_schedule(f"{text} zone={tz}")
 
 
 def read_instant(text: str) -> datetime:

@@ -87,7 +87,7 @@ class HypotheticalJobs:
 
     def loads(self, start_s: int, now: datetime) -> list[JobLoad]:
         planned = self.timetable.planned_at(now)
-        load = Footprint.of(planned, self.expected.total_seconds()).load(start_s)
+        load = Footprint.of_timetable(planned, self.expected.total_seconds()).load(start_s)
         return [replace(load, phase_s=None) if planned.is_free else load] * self.count
 
 

@@ -70,7 +70,7 @@ async def build_verify_report(database: Database, *, grace: timedelta = GRACE) -
 async def find_misplaced_jobs(seen: Snapshot) -> list[str]:
     found: list[str] = []
     async for job_id, counted, timetable in seen.mapped_footprints():
-        beats = replace(Footprint.of(timetable), cost_s=counted.cost_s)
+        beats = replace(Footprint.of_timetable(timetable), cost_s=counted.cost_s)
         if beats != counted and len(found) < MOST_BREACHES:
             found.append(
                 f"job {job_id}: beats every {beats.interval_s} s at {beats.phase_s} s, "

@@ -27,7 +27,7 @@ class Footprint:
     timetable: Timetable | None = None
 
     @classmethod
-    def of(cls, timetable: Timetable, cost: float | None = None) -> "Footprint":
+    def of_timetable(cls, timetable: Timetable, cost: float | None = None) -> "Footprint":
         """Of a timetable that is planned."""
         cost_s = max(UNKNOWN_COST_S, round(cost or 0))
         bare = replace(timetable, place=None)

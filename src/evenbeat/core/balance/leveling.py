@@ -161,7 +161,7 @@ class Leveler:
 
     def _rhythm(self, load: JobLoad) -> _MovableJobs:
         interval = load.interval_s
-        opening = WindowFit.of(load, self._ring.start_s, self._now)
+        opening = WindowFit.for_load(load, self._ring.start_s, self._now)
         side_by_side = 0
         if self._bin_s == MINUTE_S:
             grid = build_minute_grid(interval, MINUTE_S)
@@ -175,7 +175,7 @@ class Leveler:
         fits = np.ones(len(grid.starts), np.bool_)
         if opening and load.window is not None:
             fits = opening.fits(grid.starts)
-            grid = grid.landing(
+            grid = grid.with_landing_bins(
                 find_landing_bins(load.window, interval, self._ring.start_s, self._bin_s)
             )
         return _MovableJobs(grid, fits, opening, side_by_side)

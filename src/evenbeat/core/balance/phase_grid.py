@@ -50,7 +50,7 @@ class PhaseGrid:
         edges = [low + (number + more) * width // count for more in (0, 1)]
         return np.stack(edges, axis=1), blocks[owners]
 
-    def landing(self, bin_of_minute: NDArray[np.intp]) -> "PhaseGrid":
+    def with_landing_bins(self, bin_of_minute: NDArray[np.intp]) -> "PhaseGrid":
         """The same, for beats that land elsewhere than where they are named."""
         beats = np.arange(len(self.places))[:, None] * self.edges[-1] + self.starts
         is_in_week = self.places < self.bins

@@ -55,7 +55,7 @@ def find_placement(ring: LoadRing, load: JobLoad, now: datetime) -> Placement:
     """Where a job would go."""
     if load.is_pinned:
         return _find_slack(ring, load, now)
-    opening = WindowFit.of(load, ring.start_s, now)
+    opening = WindowFit.for_load(load, ring.start_s, now)
     week = _far_week(ring, load)
     if week:
         offset = week * WEEK_S + _spread(int(ring.far[week]))
@@ -66,7 +66,7 @@ def find_placement(ring: LoadRing, load: JobLoad, now: datetime) -> Placement:
 
 def placement_at_phase(ring: LoadRing, load: JobLoad, now: datetime) -> Placement:
     """The placement of a job that has a phase, and its first beat."""
-    return _placement(ring, load, now, WindowFit.of(load, ring.start_s, now))
+    return _placement(ring, load, now, WindowFit.for_load(load, ring.start_s, now))
 
 
 def _placement(
@@ -111,7 +111,7 @@ def _grid_of(ring: LoadRing, load: JobLoad, opening: WindowFit | None) -> PhaseG
 
 @lru_cache(maxsize=64)
 def _landing_grid(interval_s: int, window: Window, start_s: int) -> PhaseGrid:
-    return build_minute_grid(interval_s).landing(
+    return build_minute_grid(interval_s).with_landing_bins(
         find_landing_bins(window, interval_s, start_s, SLOT_S)
     )
 

@@ -98,7 +98,7 @@ class BalanceFigures:
     rebalances: RebalanceTotals
 
     @classmethod
-    def of(
+    def from_distribution(
         cls, taken_at: datetime, found: Distribution, rebalances: RebalanceTotals
     ) -> "BalanceFigures":
         counts = tuple(hour.job_count for hour in found.hours)

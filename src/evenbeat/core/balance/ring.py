@@ -47,7 +47,7 @@ class IntervalArrays:
     count: Counts
 
     @classmethod
-    def of(cls, loads: Sequence[JobLoad]) -> Self:
+    def from_loads(cls, loads: Sequence[JobLoad]) -> Self:
         columns = np.array(
             [(load.interval_s, _placed(load), load.cost_s, 1) for load in loads], np.int64
         ).reshape(-1, 4)
@@ -201,7 +201,7 @@ class LoadRing:
                 self.add(load)
             else:
                 plain.append(load)
-        self.add_intervals(IntervalArrays.of(plain))
+        self.add_intervals(IntervalArrays.from_loads(plain))
 
     def add_intervals(self, rows: IntervalArrays) -> None:
         """Add as many jobs as there are, in the time that their distinct intervals take."""

@@ -26,7 +26,7 @@ class WindowFit:
     fewest_inside: int = 0
 
     @classmethod
-    def of(cls, load: JobLoad, start_s: int, now: datetime) -> Self | None:
+    def for_load(cls, load: JobLoad, start_s: int, now: datetime) -> Self | None:
         if load.window is None:
             return None
         now_s = seconds_of(now) - start_s

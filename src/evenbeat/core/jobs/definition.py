@@ -9,7 +9,7 @@ from evenbeat.core.jobs.backoff import Backoff, RetryRule
 from evenbeat.core.jobs.groups import Group, Rate
 from evenbeat.core.jobs.model import DEFAULT_POLICY, AfterFailure, CatchUp, Definition, Policy
 from evenbeat.core.time.durations import EXACT_DURATION, parse_duration
-from evenbeat.core.time.schedules import Schedule, parse, parse_object
+from evenbeat.core.time.schedules import Schedule, parse_schedule, parse_schedule_object
 from evenbeat.core.time.schedules.base.instants import read_instant
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.once import Once
@@ -82,11 +82,11 @@ def read_schedule(given: str | dict[str, Any] | Schedule, tz: str | None) -> Sch
             raise InvalidInput("tz", "is said by the schedule itself")
         return given
     if tz is None:
-        return parse_object(given)
+        return parse_schedule_object(given)
     return (
-        parse(f"{given} zone={tz}")
+        parse_schedule(f"{given} zone={tz}")
         if isinstance(given, str)
-        else parse_object(given | {"zone": tz})
+        else parse_schedule_object(given | {"zone": tz})
     )
 
 

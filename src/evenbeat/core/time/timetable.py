@@ -27,7 +27,7 @@ from evenbeat.core.time.schedules.base.instants import (
     format_instant,
     read_instant,
 )
-from evenbeat.core.time.schedules.base.schedule import Schedule, parse_object
+from evenbeat.core.time.schedules.base.schedule import Schedule
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
@@ -181,11 +181,11 @@ class Timetable:
         start = max(as_utc(instant), self.bounds.first)
         return replace(self, place=ChosenPhase((start - EPOCH) % self.schedule.interval))
 
-    def placed(self, phase: timedelta) -> Self:
+    def at_phase(self, phase: timedelta) -> Self:
         """This timetable at another place, for a job that has no beat behind it."""
         return replace(self, place=ChosenPhase(phase))
 
-    def moved(self, phase: timedelta, until: datetime) -> Self:
+    def at_phase_from(self, phase: timedelta, until: datetime) -> Self:
         """This timetable at another place from its beat at `until` on."""
         before = self.place.phase if self.place else timedelta(0)
         return replace(self, place=ChosenPhase(phase, before, until))
@@ -289,7 +289,7 @@ class Timetable:
         if type(balance) is not bool:
             raise InvalidInput("balance", "must be true or false")
         return cls(
-            parse_object(given.get("schedule")),
+            parse_schedule_object(given.get("schedule")),
             TimetableBounds(**instants, max_runs=given.get("max_runs")),
             balance=balance,
             **{name: read(given[name]) for name, read in _READERS.items() if name in given},

@@ -48,7 +48,9 @@ def mapped_job_from(row: asyncpg.Record, start_s: int) -> MappedJob | None:
         if "interval_s" in row:
             footprint = footprint_from(row)
         else:
-            footprint = Footprint.of(decode_timetable(row["timetable"].encode()), row["cost"])
+            footprint = Footprint.of_timetable(
+                decode_timetable(row["timetable"].encode()), row["cost"]
+            )
     except DECODE_ERRORS:
         return None
     candidate = RebalanceCandidate(

@@ -25,11 +25,16 @@ A new kind is a new module here: a frozen dataclass that derives from Schedule a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from evenbeat.core.time.schedules.base.schedule import KINDS, Schedule, parse, parse_object
+from evenbeat.core.time.schedules.base.schedule import (
+    KINDS,
+    Schedule,
+    parse_schedule,
+    parse_schedule_object,
+)
 from evenbeat.core.time.schedules.base.zones import Dst
 
 for _module in iter_modules(__path__):
     if not _module.ispkg:
         import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["KINDS", "Dst", "Schedule", "parse", "parse_object"]
+__all__ = ["KINDS", "Dst", "Schedule", "parse_schedule", "parse_schedule_object"]

@@ -200,7 +200,7 @@ class Schedule(ABC):
         return self.to_text()
 
 
-def parse(text: Any) -> Schedule:
+def parse_schedule(text: Any) -> Schedule:
     """Read a schedule from its text."""
     words, given = split_options(check_plain_text(text, "schedule").split())
     if not words:
@@ -217,10 +217,10 @@ def parse(text: Any) -> Schedule:
     )
 
 
-def parse_object(value: Any) -> Schedule:
+def parse_schedule_object(value: Any) -> Schedule:
     """Read a schedule from its object; a string stands for its text."""
     if isinstance(value, str):
-        return parse(value)
+        return parse_schedule(value)
     if not isinstance(value, dict):
         raise InvalidInput("schedule", f"must be an object or a text, for example {_EXAMPLES}")
     given = cast("dict[Any, Any]", value)
