@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from evenbeat.core.jobs.model import Cause, Claimed, Definition, OpenRun, RunState, State
 from evenbeat.core.runs.settle import SettledRun, Verdict
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.engine.runs.recorder import LARGEST_BATCH
 from evenbeat.observe.metrics import MOST_KINDS, Metrics

@@ -13,6 +13,7 @@ from evenbeat.core.jobs.model import Claimed, Definition, Job, Run
 from evenbeat.core.ops.audit import Actor, AuditEntry
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.registry import Registry
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database.pool import Database
 from evenbeat.store.runs import leases

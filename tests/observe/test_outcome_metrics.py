@@ -21,6 +21,7 @@ from evenbeat.core.jobs.model import (
     UnrunnableClaim,
 )
 from evenbeat.core.runs.settle import SettledRun, Verdict
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe.metrics import MOST_KINDS, OTHER, Metrics
 from evenbeat.observe.run_reports import count_outcomes

@@ -12,6 +12,7 @@ from evenbeat.core.jobs.model import Claimed, Definition, Job, Policy, State, Un
 from evenbeat.core.jobs.planning import JobPlan
 from evenbeat.core.runs.outcome import Done, Failed, Outcome
 from evenbeat.core.runs.settle import SettledRun, settle
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session

@@ -10,6 +10,7 @@ from evenbeat.core.jobs.catchup import LEAST_COUNTED, MOST_COUNTED
 from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import Job, State
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from tests.conftest import START

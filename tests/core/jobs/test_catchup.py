@@ -8,6 +8,7 @@ from evenbeat.core.jobs.catchup import OVERDUE, MissedBeats
 from evenbeat.core.jobs.model import CatchUp, Cause
 from evenbeat.core.runs.outcome import Done, Failed, Skipped
 from evenbeat.core.runs.settle import settle, skip_if_too_late
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 from tests.core.given import HOUR, MINUTE, ONCE, SECOND, at, claimed, every
 

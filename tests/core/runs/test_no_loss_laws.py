@@ -20,6 +20,7 @@ from evenbeat.core.runs.outcome import (
     Snoozed,
 )
 from evenbeat.core.runs.settle import settle, skip_if_too_late
+from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable
 
 START = datetime(2026, 3, 28, 20, tzinfo=UTC)  # a few hours before Berlin's clocks go forward

@@ -27,7 +27,7 @@ from evenbeat.core.time.schedules.base.instants import (
     format_instant,
     read_instant,
 )
-from evenbeat.core.time.schedules.base.schedule import Schedule
+from evenbeat.core.time.schedules.base.schedule import Schedule, parse_schedule_object
 from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.schedules.once import Once
