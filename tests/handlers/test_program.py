@@ -22,7 +22,7 @@ from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done, Failed
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.runs.run_log import MOST_LINES, NO_MORE, LogLine
-from evenbeat.engine.runs import runner
+from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
 from evenbeat.handlers import built_in
 from evenbeat.handlers.function import Function
@@ -88,7 +88,7 @@ class Running:
         handler.check(payload)
         self._context = RunContext(job, services)
         self._task = asyncio.ensure_future(
-            runner.run_handler(job, self._context, Registry([handler]))
+            run_handler(job, self._context, Registry([handler]))
         )
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ async def test_what_was_never_checked_fails_for_good_and_names_its_field(
     services: RecordingServices, payload: Any, field: str
 ) -> None:
     job = job_of(payload)
-    ended = await runner.run_handler(
+    ended = await run_handler(
         job, RunContext(job, services), Registry([Program(timedelta(seconds=1))])
     )
     assert isinstance(ended, Failed)
