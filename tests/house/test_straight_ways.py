@@ -46,6 +46,8 @@ class RunFiles:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+        # A frame that is kept keeps alive whatever its function had in hand.
+        self._callers = None
 
     def _observe(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and is_job_committed(frame):

@@ -140,13 +140,18 @@ def describe_address(url: str) -> str:
 
 async def set_json_codecs(connection: Any) -> Any:
     """Let the connection encode Python values as JSON and decode them."""
-    await connection.set_type_codec(
-        "jsonb",
-        schema="pg_catalog",
-        format="binary",
-        encoder=encode_json,
-        decoder=decode_json,
-    )
+    try:
+        await connection.set_type_codec(
+            "jsonb",
+            schema="pg_catalog",
+            format="binary",
+            encoder=encode_json,
+            decoder=decode_json,
+        )
+    except BaseException:
+        # The caller never gets this connection, so that nothing else would close it.
+        connection.terminate()
+        raise
     return connection
 
 
