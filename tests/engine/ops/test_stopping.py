@@ -18,7 +18,8 @@ NO_TIME = timedelta(0)
 # End the connection of a claim that waits for the lock on its node's row.
 CUT = """
     select pg_terminate_backend(pid) from pg_stat_activity
-    where wait_event_type = 'Lock' and query like '%update evenbeat.pulse%'
+    where datname = current_database()
+      and wait_event_type = 'Lock' and query like '%update evenbeat.pulse%'
 """
 
 

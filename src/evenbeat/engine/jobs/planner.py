@@ -1,4 +1,4 @@
-"""The planner: plans and places whatever nobody has planned or placed, wherever it came from."""
+"""The planner: plans and places jobs that were stored without a plan or a place."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -14,32 +14,32 @@ from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import actions, unplanned_jobs
 from evenbeat.store.jobs.unplanned_jobs import PlannedJob, UnplannedJob
 
-# In one transaction: some tens of milliseconds.
+# Jobs in one transaction: it takes some tens of milliseconds.
 CHUNK = 200
 
 
 class Planner:
-    """The net below those who plan and place what they add: for SQL, which cannot, for callers'
-    transactions, for the dead, and for jobs that ended by themselves."""
+    """Plans jobs that came by SQL; places jobs that were added in callers' transactions or by a
+    process that died; and takes jobs that have ended out of the map."""
 
     def __init__(self, database: Database, placement: Placer) -> None:
         self._database = database
         self._placement = placement
-        self._over: set[int] = set()
+        self._stopped: set[int] = set()
 
     def note_stopped(self, job_ids: Collection[int]) -> None:
-        """These jobs, whose ends are written, beat no more by themselves: they leave the map at the
-        next turn. If this process dies before, housekeeping finds them."""
+        """These recurring jobs have no next beat: they leave the map at the next turn. If this
+        process dies before that, housekeeping finds them."""
         if self._placement.has_map:
-            self._over.update(job_ids)
+            self._stopped.update(job_ids)
 
     async def turn(self) -> int:
-        """How many were planned. Asks once each, and nothing more where nothing waits."""
+        """Plan, unmap and place what waits; returns how many jobs were planned."""
         planned = await self._plan_waiting()
-        if self._over:
-            over = frozenset(self._over)
-            await unplaced_jobs.mark_ended(self._database, over)
-            self._over -= over
+        if self._stopped:
+            stopped = frozenset(self._stopped)
+            await unplaced_jobs.mark_ended(self._database, stopped)
+            self._stopped -= stopped
         await self._placement.place_waiting()
         return planned
 
@@ -59,7 +59,7 @@ class Planner:
 
 
 async def plan(session: Session, found: list[UnplannedJob]) -> None:
-    await unplanned_jobs.write_plans(session, [planned_of(each) for each in found])
+    await unplanned_jobs.write_plans(session, [plan_job(each) for each in found])
     limit = find_count_limit(len(found))
     counted = ((each.job.id, missed_of(each, limit)) for each in found)
     await actions.write_missed_beats(
@@ -87,9 +87,9 @@ def has_ended_a_beat(pulse: Pulse, since: datetime) -> bool:
     return not is_manual and pulse.last_started_at is not None and pulse.last_started_at >= since
 
 
-def planned_of(each: UnplannedJob) -> PlannedJob:
-    """Its first beat after it was written, whenever that was: what was due meanwhile is late, and
-    not lost. A beat that was begun since then is not begun again."""
+def plan_job(each: UnplannedJob) -> PlannedJob:
+    """The first beat after the job was written, however long ago: a beat that was due meanwhile is
+    late, not lost. A beat that has begun since then does not begin again."""
     pulse, definition = each.job.pulse, each.job.definition
     if definition is None:
         return PlannedJob(each.job, None, each.owed_at)

@@ -1,4 +1,4 @@
-"""The janitor: counts runs into their days and removes what need not be kept, bit by bit."""
+"""The janitor: counts runs by day and removes what need not be kept, in small pieces."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,28 +20,28 @@ from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.ops import chores, figures, idempotency, retention, tokens
 
 COUNT_EVERY = timedelta(minutes=1)
-# Long enough to see whose token it was that does not open anything any more.
+# Long enough to find out whose token it was that is refused.
 KEEP_EXPIRED_TOKENS = timedelta(days=30)
 STRAYS_EVERY = timedelta(days=1)
-# Somebody may have asked for a round meanwhile, or died in the middle of one.
+# A person may have asked for a round meanwhile, or a node may have died during one.
 LOOK_EVERY = timedelta(seconds=5)
-# Counting all jobs reads them all: no more than a hundredth of the time is spent on it.
+# Counting the jobs reads all of them: it may take a hundredth of the time.
 COUNT_JOBS_AFTER = 100
-# A plan may move thousands of jobs.
+# One plan may have thousands of moves.
 MOVES_PER_PLAN = 100
-# Whose work people want to hear of; the others do nothing but look and count.
+# Chores that remove rows are logged as info; the others only read and count.
 REMOVING = ("runs", "jobs", "days", chores.LETTERS, "answers", "tokens", "plans", "scores")
 
 Work = Callable[[Session, Chore, int], Awaitable[PieceResult]]
 
 
 class Janitor:
-    """Every node is a janitor; the rows of the chores let one at a time do a piece."""
+    """Every node has one. A lock on the row of a chore lets one node at a time do a piece of it."""
 
     def __init__(
         self, database: Database, settings: Settings, placement: Placer | None = None
     ) -> None:
-        """With the node's own `placement`, whose map is kept only once then."""
+        """Pass the node's own `placement`, so that the process has one copy of the map."""
         self._database = database
         self._placement = placement or Placer(database, settings.balancing)
         self._share = settings.housekeeping_share
@@ -70,14 +70,14 @@ class Janitor:
             "figures": (self._take_figures, settings.metrics_interval),
             "jobs_by_state": (self._count_jobs, settings.metrics_interval),
         }
-        # By turns, so that one that fails again and again does not keep the others from theirs.
+        # Chores take turns, so that one that always fails does not keep the others from running.
         self._order = list(self._chores)
         self._sizes = dict.fromkeys(self._chores, LARGEST_PIECE // 10)
         self._newest = 0
         self._are_known = False
 
     async def turn(self) -> timedelta:
-        """Do one small piece of one chore that is due; says how long to wait until the next."""
+        """Do one small piece of a chore that is due; returns how long to wait until the next."""
         if not self._are_known:
             await chores.ensure_chores(self._database, self._order)
             self._are_known = True
@@ -93,9 +93,9 @@ class Janitor:
         return min([LOOK_EVERY, *(wait for name, wait in waits.items() if name not in due)])
 
     async def _do(self, name: str) -> timedelta | None:
-        """One piece; None where the chore is in other hands."""
+        """Do one piece; None if another node has locked the chore."""
         if name == chores.COUNT:
-            # Before the transaction, so that whoever drew an id up to this is older than it.
+            # Read before the transaction: every run with an id up to this began before it.
             self._newest = await retention.find_newest_run_id(self._database)
         work, interval = self._chores[name]
         began, size = time.monotonic(), self._sizes[name]
@@ -133,7 +133,7 @@ class Janitor:
         return await retention.remove_letters(session, chore, size, self._keep)
 
     async def _forget_answers(self, session: Session, chore: Chore, size: int) -> PieceResult:
-        """Those kept for requests that may come twice."""
+        """Answers that are kept for requests which may come twice."""
         forgotten = await idempotency.expire_keys(session, limit=size)
         return PieceResult(0, forgotten, is_end=forgotten < size)
 
@@ -144,7 +144,7 @@ class Janitor:
         return PieceResult(0, forgotten, is_end=forgotten < size)
 
     async def _reconcile_places(self, session: Session, chore: Chore, size: int) -> PieceResult:
-        """What ended by itself leaves the map, and what takes longer than it did weighs more."""
+        """Mark jobs whose entry in the map is out of date: ended, or slower than they were."""
         if not self._is_balancing:
             return PieceResult(0, 0, is_end=True)
         until, count = await unplaced_jobs.mark_mismatches(session, after=chore.cursor, limit=size)
@@ -153,7 +153,7 @@ class Janitor:
         return PieceResult(until or 0, count, is_end=until is None)
 
     async def _forget_plans(self, session: Session, chore: Chore, size: int) -> PieceResult:
-        # With all of their moves: a few are plenty.
+        # Plans are removed with all their moves, so only a few at a time.
         most = max(1, size // MOVES_PER_PLAN)
         forgotten = await rebalance_plans.remove_old_plans(session, limit=most)
         return PieceResult(0, forgotten, is_end=forgotten < most)
@@ -177,10 +177,10 @@ class Janitor:
 
 
 def log_chore(done: Chore) -> None:
-    """A round that found nothing to do is no news."""
+    """Log a finished round: as info if it removed something, else for debugging."""
     logger = log.get_logger()
-    speak = logger.info if done.last_count and done.name in REMOVING else logger.debug
-    speak(
+    write = logger.info if done.last_count and done.name in REMOVING else logger.debug
+    write(
         log.HOUSEKEEPING_DONE,
         chore=done.name,
         count=done.last_count,

@@ -1,7 +1,7 @@
-"""The keeper: renews the node's lease from a thread and a connection of its own.
+"""The lease keeper: renews the node's lease from a thread and a connection of its own.
 
-A handler that blocks the event loop must not cost the node its life, so nothing here shares
-anything with the loop that runs handlers.
+A handler that blocks the event loop must not cost the node its lease. So this shares nothing with
+the loop that runs handlers.
 """
 
 import asyncio
@@ -52,19 +52,19 @@ class LeaseKeeper:
                     self._on_death()
                     return
             except Exception as error:
-                # Without its keeper a node would lapse, and never learn that it is dead.
+                # This thread must go on: else the lease lapses, and the node does not know.
                 log.loop_failures["keeper"] += 1
                 log.get_logger().warning(log.LEASE_NOT_RENEWED, error=str(error))
                 await asyncio.to_thread(self._stopping.wait, RECONNECT_AFTER)
 
     async def _renew_until_stopped(self) -> bool:
-        """False when the node was declared dead."""
+        """Renew the lease until `stop`; False if the node was declared dead."""
         connection = await connect(self._route)
         try:
             session = Session(connection, "database")
             while await nodes.renew(session, self._node_id, self._lease_duration):
                 failpoint.reach("renewed")
-                # A quarter: three renewals may fail before anyone doubts this node.
+                # A quarter: three renewals in a row may fail before the lease lapses.
                 pause = self._lease_duration.total_seconds() / 4
                 if await asyncio.to_thread(self._stopping.wait, pause):
                     return True

@@ -16,13 +16,13 @@ from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("runs/completions")
 MILLISECOND = timedelta(milliseconds=1)
-# What is asked for every run is not looked up in its enumeration every time.
+# Compared for every run: a look-up in the enumeration takes longer than the comparison.
 MANUAL, SCHEDULED, COMPLETED = Cause.MANUAL, State.SCHEDULED, RunState.COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRuns:
-    """Which runs were ours to end, and the groups in which a place came free."""
+    """The runs whose end was written, and the groups in which a place came free."""
 
     run_ids: frozenset[int]
     group_ids: frozenset[int]
@@ -36,13 +36,13 @@ async def complete_runs(session: Session, batch: Sequence[SettledRun]) -> Writte
 
 
 async def find_unlocked_jobs(session: Session, job_ids: Sequence[int]) -> set[int]:
-    """Which of these jobs nobody holds in an open transaction."""
+    """Which of these jobs no open transaction has locked."""
     rows = await session.fetch(SQL["unlocked"], job_ids=list(job_ids))
     return {row["id"] for row in rows}
 
 
 async def find_written_runs(session: Session, batch: Sequence[SettledRun]) -> frozenset[int]:
-    """Which of these runs have ended in just this way: by us, that is, and not by a reaper."""
+    """Which of these runs have ended in just this way: this node wrote that, not a reaper."""
     rows = await session.fetch(SQL["run_ends"], run_ids=[each.claimed.run.id for each in batch])
     ends = {(row["id"], row["job_id"], row["state"], row["error_class"]) for row in rows}
     return frozenset(each.claimed.run.id for each in batch if end_of(each) in ends)
@@ -54,7 +54,7 @@ def end_of(settled: SettledRun) -> tuple[int, int, bytes, str | None]:
 
 
 def settled_columns(batch: Sequence[SettledRun]) -> dict[str, list[Any]]:
-    """The batch as the columns that the statement unnests; what is as usual is left out."""
+    """The batch as the columns that the statement unnests, without those that are as usual."""
     held = [settled.claimed for settled in batch]
     verdicts = [settled.verdict for settled in batch]
     usual: dict[str, list[Any]] = {
@@ -66,7 +66,7 @@ def settled_columns(batch: Sequence[SettledRun]) -> dict[str, list[Any]]:
     }
     if all(map(is_usual, held, verdicts)):
         return NOTHING_UNUSUAL | usual
-    return unusual(held, verdicts) | usual
+    return unusual_columns(held, verdicts) | usual
 
 
 def in_milliseconds(duration: timedelta | None) -> int | None:
@@ -74,7 +74,7 @@ def in_milliseconds(duration: timedelta | None) -> int | None:
 
 
 def is_usual(held: HeldRun, verdict: Verdict) -> bool:
-    """A beat of a recurring job, done at the first attempt and with nothing to tell."""
+    """A beat of a recurring job that was done, without a result and without missed beats."""
     return (
         verdict.state is SCHEDULED
         and verdict.run_state is COMPLETED
@@ -87,8 +87,8 @@ def is_usual(held: HeldRun, verdict: Verdict) -> bool:
     )
 
 
-def unusual(held: Sequence[HeldRun], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
-    """The columns that a batch of the usual sort leaves empty."""
+def unusual_columns(held: Sequence[HeldRun], verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+    """The columns that are empty for a batch of usual runs."""
     missed = [verdict.missed for verdict in verdicts]
     return {
         "attempts": drop_all_nulls(map(uncounted, held, verdicts)),
@@ -123,8 +123,8 @@ def unusual(held: Sequence[HeldRun], verdicts: Sequence[Verdict]) -> dict[str, l
 
 
 def uncounted(held: HeldRun, verdict: Verdict) -> int | None:
-    """The attempt this run was, where the pulse will not know it any more: one that does not
-    count, or one by hand."""
+    """The attempt of this run, where the pulse will not hold it: an attempt that does not count,
+    or one by hand."""
     run = held.run
     is_usual = run.cause is not Cause.MANUAL and verdict.attempts_used == run.attempt
     return None if is_usual else run.attempt
@@ -140,4 +140,4 @@ def unusual_states(verdicts: Sequence[Verdict]) -> list[State]:
     return [] if all(state is State.SCHEDULED for state in states) else states
 
 
-NOTHING_UNUSUAL: dict[str, list[Any]] = {name: [] for name in unusual((), ())}
+NOTHING_UNUSUAL: dict[str, list[Any]] = {name: [] for name in unusual_columns((), ())}

@@ -12,17 +12,16 @@
 -- name: complete
 -- Settle a batch of runs: the pulse, the history row, the row of missed beats, the dead letter
 -- and the permit, in one statement. Returns the runs that were settled and the groups in which a
--- place came free; a run that was sent and is not among them was fenced: its lease is somebody
--- else's by now.
+-- place came free. A run that is not among them was fenced: this node has lost its lease.
 -- Every array but the first few may come empty: unnest pads with nulls, and null means the usual.
--- Matched by job and token alone. Adding "and it is running", which the token implies, let the
--- planner start from another index and compare every row with every other.
+-- Matched by job and token alone. With "and it is running", which the token implies, PostgreSQL's
+-- planner started from another index and compared every row with every other.
 -- Arrays are sorted by job id: rows are locked in that order, as everywhere.
-with moved as (
+with ended as (
     update evenbeat.pulse as p
     set state = case
             when p.wanted = 'x' then 'x'
-            -- What is over is not put aside: there is nothing left to resume.
+            -- A job that is over is not paused or disabled: there is nothing left to resume.
             when p.wanted is not null
                 and (o.job_state in ('c', 'x') or p.wanted = 'z' and o.job_state = 'f')
                 and case
@@ -32,7 +31,7 @@ with moved as (
                 end is null then o.job_state
             when p.wanted is not null then p.wanted
             when p.state in ('z', 'd', 'x') then p.state
-            -- Planned anew while it ran: whether anything is to come is for the new plan to say.
+            -- The job was planned anew while it ran: the new plan says whether a beat is to come.
             when p.plan_version <> o.plan_version and o.retry_at is null
                 and p.next_beat_at is not null and o.job_state in ('c', 'x') then p.state
             when p.plan_version <> o.plan_version and o.retry_at is null
@@ -94,65 +93,65 @@ with moved as (
         o.error, o.stack_trace, o.result, o.items_crawled, o.items_indexed, o.reason, o.signature,
         o.missed_count, o.missed_from, o.missed_until, o.missed_reason
 ),
-closed as (
+closed_run as (
     insert into evenbeat.run (
         id, job_id, number, state, cause, beat_at, attempt, node_id, started_at, finished_at,
         duration_ms, error_class, error, stack_trace, result, items_crawled, items_indexed,
         reason, skipped_count
     )
     select
-        moved.run_id, moved.id, moved.run_number - (moved.missed_count is not null)::integer,
-        moved.run_state, moved.cause, case when moved.cause <> 'm' then moved.beat_at end,
-        moved.attempt, moved.node_id, moved.started_at, :now, moved.duration_ms,
-        moved.error_class, moved.error, moved.stack_trace, moved.result, moved.items_crawled,
-        moved.items_indexed, moved.reason, case when moved.run_state = 'k' then 1 end
-    from moved
+        ended.run_id, ended.id, ended.run_number - (ended.missed_count is not null)::integer,
+        ended.run_state, ended.cause, case when ended.cause <> 'm' then ended.beat_at end,
+        ended.attempt, ended.node_id, ended.started_at, :now, ended.duration_ms,
+        ended.error_class, ended.error, ended.stack_trace, ended.result, ended.items_crawled,
+        ended.items_indexed, ended.reason, case when ended.run_state = 'k' then 1 end
+    from ended
 ),
-skipped as (
+skipped_run as (
     insert into evenbeat.run (
         id, job_id, number, state, cause, beat_at, attempt, started_at, finished_at,
         skipped_count, skipped_until, reason
     )
     select
-        nextval('evenbeat.run_id'), moved.id, moved.run_number, 'k', 's', moved.missed_from, 0,
-        :now, :now, moved.missed_count, moved.missed_until, moved.missed_reason
-    from moved
-    where moved.missed_count is not null
+        nextval('evenbeat.run_id'), ended.id, ended.run_number, 'k', 's', ended.missed_from, 0,
+        :now, :now, ended.missed_count, ended.missed_until, ended.missed_reason
+    from ended
+    where ended.missed_count is not null
 ),
-freed as (
+freed_permit as (
     delete from evenbeat.permit
-    using moved
-    where moved.permit_group_id is not null
-      and permit.group_id = moved.permit_group_id
-      and permit.job_id = moved.id
+    using ended
+    where ended.permit_group_id is not null
+      and permit.group_id = ended.permit_group_id
+      and permit.job_id = ended.id
 ),
--- Only of a beat that is over for good does anybody tell the signature of its error.
-buried as (
+-- The signature is given only for a beat that has no attempt left.
+new_dead_letter as (
     insert into evenbeat.dead_letter (
         id, job_id, job_uid, job_name, kind, group_key, payload, terms, beat_at, attempts,
         error_class, error, signature, created_at
     )
     select
-        moved.run_id, moved.id, job.uid, job.name, job.kind, job.group_key, job.payload,
+        ended.run_id, ended.id, job.uid, job.name, job.kind, job.group_key, job.payload,
         jsonb_build_object(
             'policy', job.policy, 'labels', job.labels, 'runs_on', job.runs_on,
             'priority', pulse.priority, 'group_limit', pulse.group_limit
         ),
-        case when moved.cause <> 'm' then moved.beat_at end, moved.attempt, moved.error_class,
-        moved.error, moved.signature, :now
-    from moved
-    join evenbeat.job on job.id = moved.id
-    join evenbeat.pulse on pulse.id = moved.id
-    where moved.signature is not null
+        case when ended.cause <> 'm' then ended.beat_at end, ended.attempt, ended.error_class,
+        ended.error, ended.signature, :now
+    from ended
+    join evenbeat.job on job.id = ended.id
+    join evenbeat.pulse on pulse.id = ended.id
+    where ended.signature is not null
 )
 select
-    array_agg(moved.run_id) as run_ids,
-    array_agg(distinct moved.permit_group_id)
-        filter (where moved.permit_group_id is not null) as group_ids
-from moved;
+    array_agg(ended.run_id) as run_ids,
+    array_agg(distinct ended.permit_group_id)
+        filter (where ended.permit_group_id is not null) as group_ids
+from ended;
 
 -- name: settle_run
--- The same for one run, within the transaction of the SQL function that it called and by whoever
+-- The same for one run, in the transaction of the SQL function that the run called, by a role that
 -- may do nothing else. The function is made of `complete`, and raises where that returns nothing.
 select done.run_ids, done.group_ids
 from evenbeat.settle_run(
@@ -160,8 +159,8 @@ from evenbeat.settle_run(
 ) as done;
 
 -- name: still_held
--- Whether a run is in hand still, for whoever asked to commit its end and never heard the answer:
--- this waits until that transaction is over.
+-- Whether a run is still open, for a node whose commit of its end was not answered: this waits
+-- until that transaction is over.
 select pulse.run_id
 from evenbeat.pulse
 where pulse.id = :job_id
@@ -169,13 +168,13 @@ where pulse.id = :job_id
 for no key update;
 
 -- name: run_ends
--- How these runs ended, if they did: for whoever wrote the end and never heard the answer.
+-- How these runs ended, if they did, for a node whose writing of the ends was not answered.
 select run.id, run.job_id, run.state, run.error_class
 from evenbeat.run
 where run.id = any (:run_ids::bigint[]);
 
 -- name: unlocked
--- Which of these jobs can be written now: the others are held by somebody's open transaction.
+-- Which of these jobs can be written now. Open transactions have locked the others.
 select pulse.id
 from evenbeat.pulse
 where pulse.id = any (:job_ids::bigint[])

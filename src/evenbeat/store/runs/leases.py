@@ -1,4 +1,4 @@
-"""Leases: claiming due jobs, writing how their runs ended, finding the runs of the dead."""
+"""Leases: claiming due jobs, and finding the runs that a node holds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ from evenbeat.store.database.statements import load_statements
 from evenbeat.store.jobs.jobs import DefinitionCache, UnreadableDefinition
 
 SQL = load_statements("runs/leases")
-# What is asked for every run is not looked up in its enumeration every time.
+# Compared for every run: a look-up in the enumeration takes longer than the comparison.
 MANUAL = Cause.MANUAL
-# By lane: from which turn on to look.
+# By lane: the turn from which on to read.
 Turns = Mapping[int, datetime]
 
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """How long until something is due, without a group and in one; None: not soon.
+    """How long until a job is due, without a group and in one; None: not soon.
 
-    Along with it comes how many lanes there are: one more is one that a node may have to serve.
-    Not the newest, since one that commits later may be older.
+    `lane_count` tells a node of new lanes. The newest id would not do: a lane that commits later
+    may have a smaller one.
     """
 
     ungrouped_in: timedelta | None
@@ -43,7 +43,7 @@ class NextDue:
 
 
 class ClaimFunction(Protocol):
-    """How `claim_due` and `claim_grouped` are called."""
+    """The signature of `claim_due` and `claim_grouped`."""
 
     async def __call__(
         self,
@@ -66,7 +66,7 @@ async def claim_due(
     definitions: DefinitionCache,
     since: Turns | None = None,
 ) -> list[HeldRun]:
-    """Take due jobs that are in no group: at most so many of each lane, from a turn on."""
+    """Claim due jobs that are in no group: at most so many of each lane, from a turn on."""
     rows = await database.fetch(
         SQL["claim_due"],
         node_id=node_id,
@@ -87,12 +87,12 @@ async def claim_grouped(
     definitions: DefinitionCache,
     since: Turns | None = None,
 ) -> list[HeldRun]:
-    """Take due jobs of groups with room, and park those for which there is none.
+    """Claim due jobs of groups with room, and park those for which there is none.
 
-    Of any turn, whatever is said: those that were parked come back with an old one.
+    `since` is ignored: jobs that were parked come back with an early turn.
     """
     lanes, most = list(places), sum(places.values())
-    # Looking at a few more than there are places parks those that stand in the way.
+    # Reading a few more jobs than can be claimed parks those of full groups.
     look = most + 100
     async with database.transaction() as session:
         groups = await session.fetch(SQL["lock_groups"], lane_ids=lanes, look=look)
@@ -111,13 +111,13 @@ async def claim_grouped(
 
 
 async def list_node_runs(session: Session, node_id: int) -> list[HeldRun]:
-    """What a node has in hand, or had when it died."""
+    """The runs that a node holds, or held when it died."""
     rows = await session.fetch(SQL["node_runs"], node_id=node_id)
     return await with_definitions(session, rows, DefinitionCache())
 
 
 async def list_leased_runs(session: Session, job_ids: Sequence[int]) -> list[HeldRun]:
-    """The runs that these jobs have in hand, on whatever node."""
+    """The open runs of these jobs, on whatever node."""
     rows = await session.fetch(SQL["leased"], job_ids=list(job_ids))
     return await with_definitions(session, rows, DefinitionCache())
 
@@ -140,7 +140,7 @@ def in_seconds(seconds: float | None) -> timedelta | None:
 
 
 async def tuck_runs(session: Session, held: Sequence[HeldRun]) -> None:
-    """Put runs that take long out of the way of claims."""
+    """Take runs that take long out of the index that claims read."""
     ordered = sorted(held, key=lambda each: each.id)
     await session.execute(
         SQL["tuck"],
@@ -150,12 +150,12 @@ async def tuck_runs(session: Session, held: Sequence[HeldRun]) -> None:
 
 
 async def find_unwanted_runs(session: Session, node_id: int) -> set[int]:
-    """The runs of this node that somebody wants stopped."""
+    """The runs of this node that a person wants stopped."""
     return {row["run_id"] for row in await session.fetch(SQL["unwanted"], node_id=node_id)}
 
 
 async def find_lost_leases(session: Session, held: Sequence[HeldRun]) -> set[int]:
-    """Which of these runs are not ours any more."""
+    """Which of these runs this node has lost the lease of."""
     rows = await session.fetch(
         SQL["lost_leases"],
         job_ids=[each.id for each in held],
@@ -175,7 +175,7 @@ async def with_definitions(
 
 
 def held_from(row: Any, known: tuple[UUID, Definition] | UnreadableDefinition) -> HeldRun:
-    """From a row of a claim, by the places of its columns: by name, it takes twice as long."""
+    """A run from a row of a claim. Columns are read by position: by name takes twice as long."""
     # fmt: off
     (
         job_id, _, plan_version, token, run_id, number, code, other_beat_at, is_next_beat,

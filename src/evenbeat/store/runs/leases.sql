@@ -1,6 +1,6 @@
 -- fragment: claiming_node
--- The node that claims. Its row is locked FOR SHARE: no lease is born on a node that is being
--- declared dead, nor on one that is to rest, nor during maintenance, whatever is due.
+-- The node that claims. Its row is locked FOR SHARE, so that it cannot be declared dead meanwhile.
+-- A node that is dead or draining claims nothing, and during maintenance no node does.
 select node.id
 from evenbeat.node
 where node.id = :node_id
@@ -11,9 +11,9 @@ where node.id = :node_id
 for share
 
 -- fragment: lease
--- What every claim writes: the run in hand, and why it happens.
--- Whoever is due is not tucked. It is said all the same: an UPDATE that touches nothing of which a
--- generated column is made reads the text of all their expressions anew for every row.
+-- What every claim writes: the open run, and why it happens.
+-- is_tucked is false already. It is set on purpose: if an UPDATE sets no column that a generated
+-- column depends on, PostgreSQL parses the expressions of all generated columns for every row.
 is_tucked = false,
 token = :token,
 node_id = :node_id,
@@ -41,8 +41,8 @@ manual_attempt = case
 end
 
 -- fragment: run
--- What a claim tells of the run in hand. To read an instant costs a node as much as ten numbers:
--- a beat that is the next one is told once.
+-- What a claim returns of the open run. To decode an instant costs a node as much as ten numbers:
+-- a beat that is equal to next_beat_at is not sent twice.
 p.id, p.def_version, p.plan_version, p.token, p.run_id, p.run_number, p.cause,
 nullif(p.beat_at, p.next_beat_at) as other_beat_at,
 p.beat_at is not distinct from p.next_beat_at as is_next_beat,
@@ -50,12 +50,12 @@ p.attempt, p.manual_attempt, p.started_at, p.next_beat_at, p.lane_id, p.beat_cou
 p.failure_streak, p.lost_streak
 
 -- name: claim_due
--- Take up to :places[i] due jobs of :lane_ids[i], in turn: one HOT update a job, no index written.
+-- Claim up to :places[i] due jobs of :lane_ids[i], in turn: one HOT update a job, no index written.
 -- One secret :token for the whole claim; with the job's id it fences every later write.
--- Picking by ctid is safe because nothing waits here (SKIP LOCKED); a statement that waits
--- would not find the version born meanwhile.
--- With :since[i] the turns before it are not looked at: while somebody holds an old snapshot, the
--- jobs of turns gone by cannot be vacuumed, and a claim would step over every one of them.
+-- Picking by ctid is safe because nothing waits here (SKIP LOCKED). A statement that waits for a
+-- lock would not find the new version of the row.
+-- With :since[i], turns before it are not read: while a transaction holds an old snapshot, the
+-- entries of past turns cannot be vacuumed, and a claim would step over every one of them.
 with alive as materialized (
     :claiming_node
 )
@@ -85,9 +85,9 @@ returning
     :run, nullif(p.turn_at, p.next_beat_at) as other_turn_at;
 
 -- name: lock_groups
--- Claiming grouped jobs, 1 of 2: take the groups of the first :look due ones in hand. A count is
--- only right in a snapshot taken after this: in one statement a limit of 2 reached 4.
--- SKIP LOCKED: a group in other hands is served there, and nobody queues for it.
+-- Claiming grouped jobs, 1 of 2: lock the groups of the first :look due jobs. A count is only right
+-- in a snapshot taken after this: in one statement, a limit of 2 reached 4.
+-- SKIP LOCKED: another node serves a group that it has locked, and no node waits for it.
 select job_group.id
 from evenbeat.job_group
 where job_group.id in (
@@ -110,14 +110,14 @@ for no key update skip locked;
 
 -- name: claim_grouped
 -- Claiming grouped jobs, 2 of 2, in the same transaction. Of the due jobs of :group_ids, those
--- that fit are claimed and get a permit; the rest are parked, out of the way of claims, so that
--- half a million of them cost the next claim nothing.
+-- that fit are claimed and get a permit. The rest are parked, which takes them out of the index
+-- that claims read: half a million parked jobs cost the next claim nothing.
 -- The pace is a GCRA: with T = pace and a burst of b, a start at t is allowed while
 -- paced_until <= t + (b - 1) T, and moves paced_until on by T.
 with alive as materialized (
     :claiming_node
 ),
-room as materialized (
+group_room as materialized (
     select
         job_group.id,
         job_group.max_running,
@@ -130,7 +130,7 @@ room as materialized (
     from evenbeat.job_group
     where job_group.id = any (:group_ids::bigint[])
 ),
-seen as materialized (
+due_jobs as materialized (
     select due.id
     from unnest(:lane_ids::smallint[]) as served (lane_id)
     cross join lateral (
@@ -147,51 +147,57 @@ seen as materialized (
     where due.group_id = any (:group_ids::bigint[])
       and exists (select from alive)
 ),
--- Locked only after the filter: the jobs of other claimers' groups stay free for them.
-met as materialized (
+-- Locked only after the filter: jobs of groups that other nodes have locked stay free for them.
+locked_jobs as materialized (
     select q.id, q.group_id, q.turn_at, q.group_limit
-    from seen
-    join evenbeat.pulse as q on q.id = seen.id
+    from due_jobs
+    join evenbeat.pulse as q on q.id = due_jobs.id
     where q.due_at <= :now
       and q.token is null
     order by q.id
     for no key update of q skip locked
 ),
-queued as materialized (
+ranked_jobs as materialized (
     select
-        met.id, met.group_id, met.turn_at, met.group_limit,
-        row_number() over (partition by met.group_id order by met.turn_at, met.id) as place
-    from met
+        locked_jobs.id, locked_jobs.group_id, locked_jobs.turn_at, locked_jobs.group_limit,
+        row_number() over (
+            partition by locked_jobs.group_id order by locked_jobs.turn_at, locked_jobs.id
+        ) as place
+    from locked_jobs
 ),
-fitted as materialized (
+checked_jobs as materialized (
     select
-        queued.id, queued.group_id, queued.turn_at,
-        not room.is_paused
+        ranked_jobs.id, ranked_jobs.group_id, ranked_jobs.turn_at,
+        not group_room.is_paused
         and coalesce(
-            queued.place + room.live <= least(room.max_running, queued.group_limit), true
+            ranked_jobs.place + group_room.live
+            <= least(group_room.max_running, ranked_jobs.group_limit),
+            true
         )
-        and (room.paced is null or queued.place <= room.paced) as fits
-    from queued
-    join room on room.id = queued.group_id
+        and (group_room.paced is null or ranked_jobs.place <= group_room.paced) as fits
+    from ranked_jobs
+    join group_room on group_room.id = ranked_jobs.group_id
 ),
-judged as materialized (
+ordered_jobs as materialized (
     select
-        fitted.id, fitted.group_id, fitted.fits,
-        row_number() over (partition by fitted.fits order by fitted.turn_at, fitted.id) as turn
-    from fitted
+        checked_jobs.id, checked_jobs.group_id, checked_jobs.fits,
+        row_number() over (
+            partition by checked_jobs.fits order by checked_jobs.turn_at, checked_jobs.id
+        ) as turn
+    from checked_jobs
 ),
 parked as (
     update evenbeat.pulse as p
     set is_parked = true
-    from judged
-    where p.id = judged.id
-      and not judged.fits
+    from ordered_jobs
+    where p.id = ordered_jobs.id
+      and not ordered_jobs.fits
 ),
 paced as (
     update evenbeat.job_group
     set paced_until = greatest(job_group.paced_until, :now) + job_group.pace * counted.admitted,
         ready_at = case
-            when counted.met > counted.fitting or exists (
+            when counted.seen > counted.fitting or exists (
                 select from evenbeat.pulse as q where q.group_id = job_group.id and q.is_parked
             ) then greatest(
                 :now,
@@ -201,12 +207,12 @@ paced as (
         end
     from (
         select
-            judged.group_id,
-            count(*) as met,
-            count(*) filter (where judged.fits) as fitting,
-            count(*) filter (where judged.fits and judged.turn <= :places) as admitted
-        from judged
-        group by judged.group_id
+            ordered_jobs.group_id,
+            count(*) as seen,
+            count(*) filter (where ordered_jobs.fits) as fitting,
+            count(*) filter (where ordered_jobs.fits and ordered_jobs.turn <= :places) as admitted
+        from ordered_jobs
+        group by ordered_jobs.group_id
     ) as counted
     where job_group.id = counted.group_id
       and job_group.pace is not null
@@ -215,10 +221,10 @@ claimed as (
     update evenbeat.pulse as p
     set :lease,
         permit_group_id = p.group_id
-    from judged
-    where p.id = judged.id
-      and judged.fits
-      and judged.turn <= :places
+    from ordered_jobs
+    where p.id = ordered_jobs.id
+      and ordered_jobs.fits
+      and ordered_jobs.turn <= :places
     returning
         :run, p.group_id
 ),
@@ -235,7 +241,7 @@ select
 from claimed;
 
 -- name: node_runs
--- The runs that a node has in hand, by the database's word, in the shape of a claim.
+-- The runs that a node holds, by what the database says, with the columns of a claim.
 select
     :run
 from evenbeat.pulse as p
@@ -244,7 +250,7 @@ where p.node_id = :node_id
 order by p.id;
 
 -- name: leased
--- The runs in hand of these jobs, in the shape of a claim, for whoever takes them from their nodes.
+-- The open runs of these jobs, on whatever node, with the columns of a claim.
 select
     :run
 from evenbeat.pulse as p
@@ -253,11 +259,11 @@ where p.id = any (:job_ids::bigint[])
 order by p.id;
 
 -- name: next_due
--- How long until something is due, as durations: nodes never compare instants of their own.
+-- How long until a job is due, as durations: a node never compares instants of its own clock.
 -- The first in turn need not be the first that is due: priority brings a turn forward by up to
--- 1000 seconds, a due instant never. So the second part looks at every turn from which a due
--- instant within :horizon can come. The limit spares that look where something is due already.
--- During maintenance nothing is: who asks again at once would only wait in a circle.
+-- 1000 seconds, and never a due instant. So the second part reads every turn from which a due
+-- instant within :horizon can come. The limit skips that part where a job is due already.
+-- During maintenance nothing is due: else the claimer would ask again at once, in a busy loop.
 -- :since as in claim_due.
 select
     extract(epoch from min(nearest.ungrouped_at) - :now)::float8 as ungrouped_in,
@@ -325,7 +331,7 @@ cross join lateral (
 where not exists (select from evenbeat.maintenance);
 
 -- name: tuck
--- Runs that take long leave the due index, so that claims need not step over them: a claim of a
+-- Take long runs out of the due index, so that claims need not step over them: a claim of a
 -- hundred took 14 ms behind 40,000 running jobs, and 2 ms once they were tucked away.
 update evenbeat.pulse as p
 set is_tucked = true
@@ -335,7 +341,7 @@ where p.id = held.job_id
   and not p.is_tucked;
 
 -- name: unwanted
--- Which of this node's runs somebody wants stopped. The index holds only such jobs.
+-- The runs of this node that a person wants stopped. The index holds only such jobs.
 select p.run_id
 from evenbeat.pulse as p
 where p.wanted = 'x'
@@ -343,7 +349,7 @@ where p.wanted = 'x'
   and p.token is not null;
 
 -- name: lost_leases
--- Which of these runs are not their node's any more, since somebody took them away.
+-- The runs of these whose lease is gone: a person or another node has released them.
 select held.run_id
 from unnest(:job_ids::bigint[], :tokens::bigint[], :run_ids::bigint[])
     as held (job_id, token, run_id)

@@ -10,6 +10,7 @@ SQL = load_statements("runs/run_logs")
 
 
 async def append(session: Session, lines: Sequence[LogLine]) -> None:
+    """Store these lines, in this order."""
     await session.execute(
         SQL["append"],
         run_ids=[line.run_id for line in lines],

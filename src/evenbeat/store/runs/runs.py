@@ -17,14 +17,14 @@ from evenbeat.store.database.pool import Session, open_read_snapshot
 from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("runs/runs")
-# Rows on their way at a time: a few megabytes, if each has a stack trace.
+# Rows that are read at a time: a few megabytes, if each has a stack trace.
 EXPORT_BATCH = 500
 NO_JOB_UID = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run in a list of many jobs' runs, with what its job is called."""
+    """A run in a list of many jobs' runs, with the name of its job."""
 
     run: Run
     job_name: str | None
@@ -33,7 +33,7 @@ class ListedRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredLogLine:
-    """What a run said, as it is kept; a later line has a larger id."""
+    """A log line of a run, as it is stored; a later line has a larger id."""
 
     id: int
     at: datetime
@@ -80,7 +80,7 @@ async def find_run(session: Session, run_id: int) -> Run:
 async def export_runs(
     url: str, clock: str, chosen: RunFilter, at_once: int = EXPORT_BATCH
 ) -> AsyncIterator[ExportedRun]:
-    """All that are meant, the oldest first, as of one moment, and never many at once."""
+    """The runs that match, the oldest first, from one snapshot, read a few at a time."""
     given: dict[str, object] = {
         "job_uid": chosen.job_uid,
         "since": chosen.since,

@@ -5,22 +5,22 @@
     run_all.items_crawled, run_all.items_indexed, run_all.reason, run_all.skipped_count,
     run_all.skipped_until
 
--- fragment: is_wanted
--- What was handed back or snoozed comes again as the same attempt.
+-- fragment: is_shown
+-- Runs that were handed back or snoozed come again as the same attempt: lists may leave them out.
 (
     :with_returned::boolean
     or coalesce(run_all.error_class, '') not in ('handed_back', 'snoozed')
 )
 
 -- name: page
--- The newest runs of a job first, the one in hand included.
+-- The runs of a job, the newest first, with the open one.
 select
     :shown
 from evenbeat.run_all
 left join evenbeat.node on node.id = run_all.node_id
 where run_all.job_id = :job_id
   and (:with_skipped::boolean or run_all.state <> 'k')
-  and :is_wanted
+  and :is_shown
 order by run_all.number desc
 limit :limit
 offset :offset;
@@ -30,10 +30,10 @@ select count(*)
 from evenbeat.run_all
 where run_all.job_id = :job_id
   and (:with_skipped::boolean or run_all.state <> 'k')
-  and :is_wanted;
+  and :is_shown;
 
 -- name: export
--- Runs of all jobs, the oldest first, those in hand and those of removed jobs included.
+-- Runs of all jobs, the oldest first, with open runs and runs of removed jobs.
 select
     :shown, job.uid as job_uid, job.name as job_name, job.kind
 from evenbeat.run_all
@@ -46,7 +46,7 @@ where (:job_uid::uuid is null or job.uid = :job_uid)
 order by run_all.id;
 
 -- name: by_id
--- One that has ended, or one in hand. A job that was removed may have left its runs behind.
+-- One run, ended or open. The runs of a removed job may still be there: they are not found.
 select
     :shown, job.uid as job_uid
 from evenbeat.run_all
@@ -55,8 +55,8 @@ left join evenbeat.node on node.id = run_all.node_id
 where run_all.id = :run_id;
 
 -- name: newest
--- The newest runs of all jobs first, those in hand included; of one job, or of some states.
--- By id: it counts up as runs begin, whichever job they are of.
+-- The runs of all jobs, or of one job or some states, the newest first, with open ones.
+-- Ordered by id: ids count up as runs begin.
 select
     :shown, job.uid as job_uid, job.name as job_name, job.kind
 from evenbeat.run_all
@@ -69,7 +69,7 @@ order by run_all.id desc
 limit :limit;
 
 -- name: lines
--- What a run said, from one line on, so that whoever follows it asks for the new ones only.
+-- The log lines of a run after a given one, so that a client that follows it reads only new ones.
 select run_log.id, run_log.at, run_log.level, run_log.message
 from evenbeat.run_log
 where run_log.run_id = :run_id
