@@ -17,7 +17,7 @@ class Done:
 
 
 DONE = Done()
-"""Done, with nothing to tell."""
+"""Done, without a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Failed:
     error_type: str | None = None
     stack_trace: str | None = None
     is_final: bool = False
-    # What it has to show for itself all the same.
+    # What the run produced before it failed.
     result: Any = None
 
 
@@ -43,7 +43,7 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The run was stopped because somebody asked for it, or the handler gave the beat up.
+    """The run was stopped because a person asked for it, or the handler gave the beat up.
 
     Only what a person asked for (`is_requested`, set by the engine) cancels a recurring job: a
     handler speaks for the beat it was given, not for the beats to come.

@@ -13,7 +13,7 @@ from evenbeat.core.runs.secrets import Secrets
 
 LONGEST_ERROR = 10_000
 MOST_ITEMS = 2**31 - 1
-# History is read by the page: what is larger belongs elsewhere, and its address into the result.
+# A page of history holds many results: a larger one belongs elsewhere, its address here.
 LARGEST_RESULT = 1_000_000
 
 
@@ -39,7 +39,7 @@ def check_outcome(outcome: object, secrets: Secrets | None = None) -> Outcome:
                 shown = None if reason is None else make_storable(reason, secrets)
                 return replace(outcome, reason=shown)
             case Cancelled(reason):
-                # That a person asked for it is for the engine to say.
+                # Only the engine knows that a person asked for it.
                 return Cancelled(make_storable(reason, secrets))
             case _:
                 return Failed(f"the handler returned {type(outcome).__name__}, not an outcome")
@@ -87,7 +87,7 @@ def describe_error(error: BaseException, what: str, secrets: Secrets | None = No
 
 def make_storable(text: str, secrets: Secrets | None = None, *, keeps_end: bool = False) -> str:
     """PostgreSQL stores neither NUL nor half a surrogate pair; an error message may hold both."""
-    # Masked before it is cut: half a secret would not be known any more.
+    # Masked before it is cut: half a secret would not be recognised.
     masked = text if secrets is None else secrets.mask(text)
     readable = masked.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return readable[-LONGEST_ERROR:] if keeps_end else readable[:LONGEST_ERROR]

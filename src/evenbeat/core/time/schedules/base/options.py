@@ -1,4 +1,4 @@
-"""What may be said next to a schedule's rule: zone, clock changes, phase, seed."""
+"""The options next to a schedule's rule: zone, clock changes, phase, seed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ _ALIASES = {"CRON_TZ": "zone", "TZ": "zone"}
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """The options that were given; None is "not said"."""
+    """The options that were given; None: not given."""
 
     zone: str | None = None
     dst: Dst | None = None

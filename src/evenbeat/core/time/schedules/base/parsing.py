@@ -41,7 +41,7 @@ def parse_schedule_object(value: Any) -> Schedule:
     if len(kinds) != 1:
         raise InvalidInput("schedule", f"must have exactly one of {', '.join(sorted(KINDS))}")
     kind = KINDS[kinds[0]]
-    said = {name: said for name, said in given.items() if is_option(name) and said is not None}
+    options = {name: each for name, each in given.items() if is_option(name) and each is not None}
     return kind.from_value(
-        given[kind.kind], RuleOptions.from_object(said).restricted_to(kind.allows, kind.kind)
+        given[kind.kind], RuleOptions.from_object(options).restricted_to(kind.allows, kind.kind)
     )
