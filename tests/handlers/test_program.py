@@ -87,9 +87,7 @@ class Running:
         handler, job = Program(grace), job_of(payload)
         handler.check(payload)
         self._context = RunContext(job, services)
-        self._task = asyncio.ensure_future(
-            run_handler(job, self._context, Registry([handler]))
-        )
+        self._task = asyncio.ensure_future(run_handler(job, self._context, Registry([handler])))
 
     def stop(self) -> None:
         self._context.cancel()

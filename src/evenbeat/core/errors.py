@@ -8,12 +8,12 @@
     │   └── NoSuchSecret      a payload refers to a secret that is not there
     ├── Conflict              not in this state, or not any more
     │   ├── IllegalTransition
-    │   └── PreconditionFailed   changed since whoever asks has looked
+    │   └── PreconditionFailed   changed since the caller read it
     ├── NotPermitted          signed in, but the role does not allow it
     ├── NotSignedIn           no token, or not a good one
     ├── AddressRefused        an outbound request to where none may go
-    ├── RunStopped            the run was told to stop, and its function looked
-    ├── TooManyRequests       faster than anyone may ask; says when to come back
+    ├── RunStopped            ends a function in a thread whose run is to stop
+    ├── TooManyRequests       faster than the limit; says when to come back
     ├── StoreUnavailable      the database cannot be reached or does not answer
     ├── MigrationFailed       the schema is not what this version needs
     └── PostgresFailed        the embedded server cannot be started, reached or stopped
@@ -53,7 +53,7 @@ class InvalidSettings(InvalidInput):
 
 
 class UnknownKind(InvalidInput):
-    """Nobody has ever served this kind; `known` are those that somebody has."""
+    """No node has ever served this kind; `known` are the kinds that some node has served."""
 
     def __init__(self, kind: str, known: Iterable[str]) -> None:
         self.kind, self.known = kind, tuple(known)
@@ -82,7 +82,7 @@ class IllegalTransition(Conflict):
 
 
 class PreconditionFailed(Conflict):
-    """It has been changed since whoever asks has looked at it."""
+    """It has been changed since the caller read it."""
 
 
 class NotSignedIn(EvenbeatError):
@@ -90,7 +90,7 @@ class NotSignedIn(EvenbeatError):
 
 
 class NotPermitted(EvenbeatError):
-    """The role of whoever asks does not allow this."""
+    """The role of the caller does not allow this."""
 
 
 class AddressRefused(EvenbeatError):
@@ -98,11 +98,11 @@ class AddressRefused(EvenbeatError):
 
 
 class RunStopped(EvenbeatError):
-    """Ends a function in a thread that looks whether its run is to stop."""
+    """Ends a function in a thread when it asks whether its run is to stop, and it is."""
 
 
 class TooManyRequests(EvenbeatError):
-    """Whoever asks does so too often; after `retry_after` seconds there is room again."""
+    """The caller asks too often; after `retry_after` seconds it may ask again."""
 
     def __init__(self, what: str, retry_after: float) -> None:
         self.retry_after = retry_after

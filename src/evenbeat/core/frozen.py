@@ -1,4 +1,4 @@
-"""Values that are made for every run: nobody may change one, and they cost little to make."""
+"""Values that are made for every run: no code changes one, and they cost little to make."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform

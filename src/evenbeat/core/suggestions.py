@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is not there."""
+"""The name that was probably meant, where an unknown name was written."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,6 +9,6 @@ def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """For the end of a message; nothing, where nothing is like it."""
+    """The end of a message: the known name that is most like it; empty if none is."""
     near = find_nearest_name(name, known)
     return "" if near is None else f"; did you mean {near!r}?"

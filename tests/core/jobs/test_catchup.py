@@ -86,7 +86,7 @@ def test_a_beat_at_the_very_instant_of_the_start_is_made_up():
 def test_with_catch_up_none_nothing_is_said_to_be_made_up():
     verdict = settle(claimed(started_at=at(1, 30), catch_up=CatchUp.NONE), Done(), at(1, 40))
     assert verdict.missed
-    assert verdict.missed.reason == "nobody was there to run it, and catch_up is none"
+    assert verdict.missed.reason == "no node was there to run it, and catch_up is none"
 
 
 def test_more_beats_may_be_missed_than_there_are_runs_to_come():

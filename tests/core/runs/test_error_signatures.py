@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenbeat.core.runs.error_signatures import NOTHING_SAID, build_signature
+from evenbeat.core.runs.error_signatures import NO_MESSAGE, build_signature
 
 SAME = {
     "numbers": ["took 12.5 s, and 3 are allowed", "took 7 s, and 10 are allowed"],
@@ -45,4 +45,4 @@ def test_the_rest_of_the_words_stays() -> None:
 
 def test_without_an_error_its_class_says_what_it_was() -> None:
     assert build_signature(None, "lost") == build_signature(" \n", "lost") == "lost"
-    assert build_signature(None) == NOTHING_SAID
+    assert build_signature(None) == NO_MESSAGE

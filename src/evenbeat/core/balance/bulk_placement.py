@@ -20,7 +20,7 @@ from evenbeat.core.time.schedules.base.window import Window
 def place_jobs(ring: LoadRing, loads: Iterable[JobLoad], now: datetime) -> list[Placement]:
     """Place many at once, in the order that leaves most choice; answers in the order of the loads.
 
-    What then still stands out is put right: none of these jobs has begun, so moves are free.
+    Then jobs above the peak are moved again: none of these jobs has begun, so moves cost nothing.
     """
     given = list(loads)
     held = ring.slot.astype(np.float64) - _unavoidable_load(ring)
@@ -41,8 +41,8 @@ def place_jobs(ring: LoadRing, loads: Iterable[JobLoad], now: datetime) -> list[
 def _order(loads: list[JobLoad]) -> list[int]:
     """Those with least choice first: slack, then short intervals, which meet more of the week.
 
-    Under windows no order is right: whoever is first takes from the others what they cannot do
-    without. There all kinds come in turn, each as often as there are many of it.
+    With windows no order is right: the first jobs take the only slots that later ones could use.
+    There jobs of all kinds take turns, in proportion to how many there are of each kind.
     """
     kinds = Counter((load.interval_s, load.window) for load in loads)
     has_windows = any(window for _, window in kinds)
@@ -94,5 +94,5 @@ def _keep_if_better(
 
 
 def _unavoidable_load(ring: LoadRing) -> Numbers:
-    """What no choice of phases changes."""
+    """The part of the load that no choice of phases changes."""
     return count_unavoidable_runs(ring, SLOT_S) + spread_window_load(ring, SLOT_S)

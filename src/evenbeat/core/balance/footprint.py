@@ -1,4 +1,4 @@
-"""What a timetable asks of the map: the same few numbers for most jobs, and the rest in words."""
+"""Footprints: what the map of the load holds of a timetable. For most jobs a few numbers."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What is counted of a job, whenever the week begins.
+    """What is counted of a job in any week.
 
     `interval_s` is 0 where the schedule names its instants. `timetable` is None for an interval
     that may be placed anywhere, as most may; else it is what the numbers leave out.

@@ -1,4 +1,4 @@
-"""Levels: how high the load would stand if it were even, over what nobody can move."""
+"""Levels: how high the load would be if it were even, on top of the load that cannot move."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from evenbeat.core.balance.window_mask import open_minutes
 
 
 def water_level(fixed: Numbers, more: float) -> float:
-    """How high so much more would stand, poured over the fixed load like water."""
+    """The level that so many more runs would reach, spread over the fixed load like water."""
     if more <= 0:
         return 0.0
     ground = np.sort(fixed)
@@ -40,5 +40,5 @@ def spread_window_load(ring: LoadRing, bin_s: int) -> Numbers:
 def even_level(load: Counts, fixed: Numbers, tolerance: float) -> Numbers:
     """What each bin may hold when the load is even but for the tolerance."""
     level = water_level(fixed, float(load.sum() - fixed.sum()))
-    # A tolerance of a fiftieth is no whole run among ten.
+    # A bin holds whole runs: a fiftieth of ten runs would allow none.
     return np.maximum(fixed, max(np.ceil(level - 1e-9), np.floor(level * (1 + tolerance))))

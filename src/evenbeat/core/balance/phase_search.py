@@ -40,7 +40,7 @@ from evenbeat.core.time.schedules.base.window import Window
 
 # What the minutes count beside the slots. Chosen by `./dev bench balance`.
 MINUTE_WEIGHT = 0.1
-# How many blocks, the cheapest by their slots, are looked at minute by minute.
+# How many blocks, the cheapest by their slots, are searched minute by minute.
 SHORTLIST = 4
 
 

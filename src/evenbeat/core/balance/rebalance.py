@@ -73,7 +73,7 @@ def plan_rebalance(
 
 @dataclass(frozen=True, slots=True)
 class _RebalanceTask:
-    """Whom to move, around whom, how, and how much."""
+    """Which jobs to move, around which others, how, and how many."""
 
     movable: list[JobLoad]
     staying: LoadRing
@@ -98,7 +98,7 @@ def _apply_moves(
 ) -> tuple[list[tuple[JobLoad, JobLoad]], Score]:
     """Move on the ring to the end, and say what the budget allows and how even that is.
 
-    Going on beyond the budget tells what could be attained.
+    It goes on beyond the budget to find the score that could be attained.
     """
     moved: list[tuple[JobLoad, JobLoad]] = []
     after: Score | None = None
@@ -156,7 +156,7 @@ def _pays(before: Score, after: Score) -> bool:
     )
 
 
-# --- who may move, and from when on -------------------------------------------------------------
+# --- which jobs may move, and from when on ------------------------------------------------------
 
 
 def _find_skip_reason(

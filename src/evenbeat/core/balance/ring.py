@@ -55,11 +55,11 @@ class IntervalArrays:
 
 
 class LoadRing:
-    """One week from a whole slot on; owned by whoever places, who adds what was placed.
+    """One week from a whole slot on. The code that places jobs owns it, and adds what it placed.
 
     `second`, `minute` and `slot` count starts, `busy` the seconds of work in each minute, `jobs`
     the jobs that start in each hour. `pinned` and `pinned_minute` are the part of `slot` and
-    `minute` that nobody can move, `rhythms` how many jobs have each interval and window,
+    `minute` that cannot move, `rhythms` how many jobs have each interval and window,
     `windowed` the starts of the week that each window holds, `far` how many jobs of more than a
     week start in each of the weeks to come, `drifting` how many jobs of an interval that is no
     part of a week begin in each minute of it, where any does: there may be thousands of intervals.

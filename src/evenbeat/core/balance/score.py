@@ -1,4 +1,4 @@
-"""The score: how even the coming day is, and what an operator is told about it."""
+"""The score: how even the coming day is, and the suggestion to the operator that follows."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ from evenbeat.core.balance.phase_grid import Numbers
 from evenbeat.core.balance.ring import LoadRing
 
 WORTH_TELLING = 0.02
-"""A gain in the score below this is suggested to nobody."""
+"""A smaller gain in the score is not suggested."""
 
 _HOUR = timedelta(hours=1)
 

@@ -22,7 +22,7 @@ def undo_moves(
 ) -> tuple[tuple[Move, ...], tuple[SkippedJob, ...]]:
     """The moves back, and the jobs that have gone elsewhere since.
 
-    No cooldown holds anybody: it would make every rebalance final for an hour.
+    No cooldown holds a job back: otherwise no rebalance could be undone for an hour.
     """
     back: list[Move] = []
     skipped: list[SkippedJob] = []

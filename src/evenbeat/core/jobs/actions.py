@@ -1,4 +1,4 @@
-"""What each action of a person makes of a job's pulse, once the transition table allows it."""
+"""What each action of a person does to a job's pulse, once the transition table allows it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -48,10 +48,10 @@ def check_action(action: Action, pulse: Pulse) -> None:
 def perform_action(
     action: Action, pulse: Pulse, definition: Definition | None, now: datetime
 ) -> JobChange:
-    """What an action that needs no more than its name makes of a pulse.
+    """What an action without arguments does to a pulse.
 
-    `definition` is None where this version cannot read it: such a job can be put aside, ended
-    and mended, but nothing can be planned for it.
+    `definition` is None where this version cannot read it. Such a job can be paused, disabled,
+    ended and edited, but nothing can be planned for it.
     """
     check_action(action, pulse)
     return _ACTS[action](pulse, definition, now)
@@ -69,7 +69,7 @@ def edit_job(pulse: Pulse, was: Definition | None, to: Definition, now: datetime
     if was is not None:
         to = replace(to, timetable=planning.keep_phase(to.timetable, was.timetable, now))
     if pulse.state is State.BLOCKED:
-        # Whether there is room is for its new group to say.
+        # Its new group decides whether there is room.
         pulse = replace(pulse, state=pulse.resting or State.SCHEDULED)
     if was is not None and to.timetable == was.timetable:
         return JobChange(pulse, to)
@@ -200,7 +200,7 @@ def _retry(pulse: Pulse, definition: Definition | None, now: datetime) -> JobCha
 
 def _cancel(pulse: Pulse, definition: Definition | None, now: datetime) -> JobChange:
     del definition, now
-    # Planned anew: with nothing. A retry by hand begins another plan.
+    # Replanned, with no beat. A retry by hand begins another plan.
     if pulse.state is State.RUNNING:
         return JobChange(replace(pulse, wanted=State.CANCELLED), is_replanned=True)
     return JobChange(_clear_due_times(at_rest(pulse, State.CANCELLED)), is_replanned=True)

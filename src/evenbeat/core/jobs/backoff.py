@@ -8,7 +8,14 @@ from hashlib import blake2b
 from typing import Any, ClassVar, cast
 
 from evenbeat.core.errors import FieldError, InvalidInput
+<<<<<<< HEAD
 from evenbeat.core.limits import LONGEST_BACKOFF, MOST_ATTEMPTS
+=======
+
+# No wait is longer. It also is the cap where none is given.
+LONGEST_BACKOFF = timedelta(days=10)
+MOST_ATTEMPTS = 1000
+>>>>>>> core
 
 _ZERO = timedelta(0)
 _MICROSECOND = timedelta(microseconds=1)
@@ -145,7 +152,7 @@ def find_retry_rule(rules: Iterable[RetryRule], *names: str | None) -> RetryRule
 
 
 def _capped(unit: timedelta, times: int, cap: timedelta) -> timedelta:
-    # In whole numbers: a product of timedeltas overflows long before the cap is looked at.
+    # In whole numbers: a product of timedeltas would overflow before it is compared with the cap.
     return min(unit // _MICROSECOND * times, cap // _MICROSECOND) * _MICROSECOND
 
 

@@ -1,4 +1,4 @@
-"""What becomes of beats that nobody ran in time: which are run late, and which are missed."""
+"""What becomes of beats that were not run in time: which are run late, and which are missed."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,14 +8,14 @@ from evenbeat.core.limits import MAX_BEATS
 from evenbeat.core.time.timetable import Timetable
 
 # A claim may wait for a poll (10 s at most), a free place and a busy database. Only a beat that
-# waited longer than all of these counts as one that nobody was there for.
+# waited longer than all of these counts as one that no node was there for.
 OVERDUE = timedelta(minutes=1)
 # Counting the beats of a cron takes some 100 us each, and the node waits for it.
 MOST_COUNTED = 1000
 # What one action on many jobs may count in all, about a second's worth, and at least of each job.
 COUNTED_AT_ONCE = 10_000
 LEAST_COUNTED = 10
-# What is asked for every run is not looked up in its enumeration every time.
+# Compared in every run: a global is faster than an attribute of the enumeration.
 MANUAL, RETRY, SKIPPED = Cause.MANUAL, Cause.RETRY, RunState.SKIPPED
 
 _INSTANT = timedelta(microseconds=1)
@@ -41,12 +41,12 @@ class PassedBeats:
     reason: str
 
     def count(self, limit: int = MOST_COUNTED) -> MissedBeats | None:
-        """They as one row; None: there is no beat in between."""
+        """These beats as one row; None: there are none."""
         return find_missed_beats(self.timetable, self.after, self.until, self.reason, limit)
 
 
 def find_count_limit(job_count: int) -> int:
-    """How many beats of each job may be counted where one action tells those of many jobs."""
+    """How many beats of each job are counted at most when one action passes beats of many jobs."""
     return max(LEAST_COUNTED, min(MOST_COUNTED, COUNTED_AT_ONCE // max(job_count, 1)))
 
 
@@ -150,7 +150,7 @@ def _reason(claimed: Claimed, run_state: RunState, first_at: datetime) -> str:
     if first_at > run.started_at:
         return f"the run before, number {run.number}, was still going"
     if policy.catch_up is CatchUp.NONE:
-        return "nobody was there to run it, and catch_up is none"
+        return "no node was there to run it, and catch_up is none"
     if run_state is RunState.COMPLETED:
         return f"made up by the run before, number {run.number}"
     return f"the beat before was still being tried, last by run number {run.number}"

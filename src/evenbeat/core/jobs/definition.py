@@ -1,4 +1,4 @@
-"""A job in few words: the definition that code writes, with texts where people write texts."""
+"""Definitions of jobs as code writes them: texts for schedules, durations and groups."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ class PolicyOptions(TypedDict, total=False):
 
 
 class JobOptions(PolicyOptions, total=False):
-    """What can be said of any job besides its kind, its payload and when it runs.
+    """The options of any job, besides its kind, its payload and when it runs.
 
     `group` is a key, or an object with `key`, `max_running`, `rate` and `job_limit`.
     """
@@ -79,7 +79,7 @@ def read_schedule(given: str | dict[str, Any] | Schedule, tz: str | None) -> Sch
     """The schedule, in the zone: one that has no zone, such as an interval, refuses it."""
     if isinstance(given, Schedule):
         if tz is not None:
-            raise InvalidInput("tz", "is said by the schedule itself")
+            raise InvalidInput("tz", "is given twice: the schedule names a zone itself")
         return given
     if tz is None:
         return parse_schedule_object(given)
@@ -91,12 +91,12 @@ def read_schedule(given: str | dict[str, Any] | Schedule, tz: str | None) -> Sch
 
 
 def schedule_once(run_at: datetime | None) -> Schedule | str:
-    """When a job runs that runs once."""
+    """When a one-off job runs."""
     return "now" if run_at is None else Once(run_at)
 
 
 def keep_value(value: Any, field: str) -> Any:
-    """What is checked where the job is stored."""
+    """The value as it is: storing the job checks it."""
     del field
     return value
 

@@ -1,4 +1,4 @@
-"""Which jobs are meant: what people choose them by."""
+"""Filters: the conditions by which people choose jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -10,6 +10,13 @@ from evenbeat.core.jobs.payload import check_text
 from evenbeat.core.limits import LARGEST_JOB_LIMIT, LONGEST_GROUP_KEY, MOST_RUNNING
 from evenbeat.core.time.durations import DurationLimits, format_duration, parse_duration
 
+<<<<<<< HEAD
+=======
+LONGEST_KEY = 200
+MOST_RUNNING = 100_000
+# The column of the pulse holds no more.
+LARGEST_JOB_LIMIT = 32_767
+>>>>>>> core
 RATE_PERIOD = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=31))
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
@@ -83,7 +90,7 @@ class HasGroupLimits(Protocol):
 
 
 def describe_group_conflicts(asked: Group, there: HasGroupLimits) -> tuple[str, ...]:
-    """What a job says of its group that does not hold, since the group was there before it."""
+    """Which limits that a job asks for do not hold, because its group exists with other limits."""
     return tuple(
         f"limits.{name} {mine} is not used: group {asked.key!r} has"
         f" {'none' if its is None else its}, and only a change of the group changes that"

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from evenbeat.core.errors import NotFound
 
-# Version 8 is for UUIDs of one's own making; the rest of the mark keeps ours apart from others'.
+# Version 8 is for UUIDs of one's own making. The rest of the mark tells ours from those of others.
 RUN_MARK = 0x65626561_7400_8000_8000_000000000000
 RUN_BITS = 48
-# What a UUIDv7 leaves to chance: twelve bits behind the version, 62 behind the variant.
+# The random bits of a UUIDv7: twelve after the version, 62 after the variant.
 FREE_BITS = (0xFFF << 64) | ((1 << 62) - 1)
 RANDOM_BYTES = 10
 
@@ -32,14 +32,14 @@ def run_uid(run_id: int) -> UUID:
 
 
 def run_id(uid: UUID) -> int:
-    """The run that `run_uid` named so; any other UUID is no run of ours."""
+    """The inverse of `run_uid`. NotFound for any other UUID: it is no run of ours."""
     if uid.int >> RUN_BITS != RUN_MARK >> RUN_BITS:
         raise NotFound(f"no run {uid}")
     return uid.int & ((1 << RUN_BITS) - 1)
 
 
 def read_uid(text: object) -> UUID | None:
-    """A UUID as we write them; what others call their things is no concern of ours."""
+    """The UUID, if the text is one in the form that we write; None for any other text."""
     try:
         uid = UUID(text) if isinstance(text, str) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""What another scheduler ran, as it comes in: each line a candidate, with what is told of it."""
+"""Imports from other schedulers: each line is a candidate for a job, with remarks for people."""
 
 import hashlib
 import re
@@ -27,9 +27,9 @@ from evenbeat.core.time.schedules.every import Every
 from evenbeat.core.time.timetable import Timetable
 
 LONGEST_SLUG = 60
-# Cron knows no end of a command, no second try and no beat that was missed.
+# Cron has no timeout, no second attempt and no catching up.
 CRON_POLICY = Policy(max_attempts=1, timeout=timedelta(days=30), catch_up=CatchUp.NONE)
-# Beats are compared from here on: any instant would do.
+# The beats of two schedules are compared from this instant on; any other would do as well.
 _START = datetime(2001, 1, 1, tzinfo=UTC)
 _SAMPLE = 100
 _SECRET = re.compile(r"PASS|SECRET|TOKEN|API_?KEY|CREDENTIAL", re.IGNORECASE)
@@ -38,7 +38,7 @@ _REMARKS_ON_SETTINGS = {
     "MAILFROM": "output is kept with its run, and not mailed",
     "CRON_TZ": "the lines below it are read in this zone; Debian's cron ignored it, cronie did not",
     "RANDOM_DELAY": "beats are not delayed by chance; H in a schedule spreads them",
-    "START_HOURS_RANGE": "is anacron's, and not looked at",
+    "START_HOURS_RANGE": "is for anacron, and is ignored",
 }
 
 
@@ -84,7 +84,7 @@ def read_crontab_candidates(
             case CrontabEntry():
                 name = build_job_name(line, prefix)
                 seen[name] += 1
-                # The same command at other times: told apart by the order of their lines.
+                # The same command at other times: the order of the lines numbers their names.
                 named = name if seen[name] == 1 else f"{name}-{seen[name]}"
                 own_zone = line.settings.get("CRON_TZ") or zone
                 yield candidate_from_entry(line, zone=own_zone, name=named, kind=kind)
@@ -93,7 +93,7 @@ def read_crontab_candidates(
 def describe_setting(setting: CrontabSetting) -> tuple[str, ...]:
     remark = _REMARKS_ON_SETTINGS.get(setting.name)
     if _SECRET.search(setting.name):
-        remark = "looks like a secret: it is shown to whoever may see the jobs below it"
+        remark = "looks like a secret: everyone who may see the jobs below it can read it"
     return (remark,) if remark and setting.value else ()
 
 
@@ -117,7 +117,7 @@ def candidate_from_entry(
 
 
 def build_payload(entry: CrontabEntry) -> dict[str, Any]:
-    """All that cron knew when it ran the command."""
+    """The payload: all that cron gave to the command."""
     env = {
         name: value for name, value in entry.settings.items() if name not in ("SHELL", "CRON_TZ")
     }
@@ -133,7 +133,7 @@ def build_payload(entry: CrontabEntry) -> dict[str, Any]:
 
 
 def build_job_name(entry: CrontabEntry, prefix: str) -> str:
-    """By what is run and as whom: the line may move, and its schedule may change."""
+    """A name by the command and its user: the line may move, and its schedule may change."""
     facts = "\0".join((entry.user or "", entry.command.strip(), entry.stdin or ""))
     program = entry.command.split()[0].rpartition("/")[2]
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", program).strip("-")[:LONGEST_SLUG]
@@ -158,5 +158,5 @@ def find_interval(cron: Cron) -> timedelta | None:
     plain = Timetable(replace(cron, zone="UTC"))
     beats = plain.next_beats(_START, _SAMPLE)
     gaps = {later - earlier for earlier, later in pairwise(beats)}
-    # A hundred beats may lie within one day: over the years, too, they must come to the same.
+    # A hundred beats may lie within one day: the average over the years must be the same, too.
     return gaps.pop() if gaps == {plain.effective_period(_START)} else None

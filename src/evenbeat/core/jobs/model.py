@@ -61,7 +61,7 @@ class ErrorClass(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What becomes of beats that nobody was there to run."""
+    """What becomes of beats that no node was there to run."""
 
     LATEST = "latest"
     ALL = "all"
@@ -75,7 +75,7 @@ class AfterFailure(StrEnum):
     STOP = "stop"
 
 
-# One value for all who say nothing else: made for each job, it took longer than the rest of a job.
+# One value, shared by all jobs that name no other: to make it took longer than to make a job.
 DEFAULT_BACKOFF = Exponential()
 
 
@@ -96,7 +96,7 @@ class Policy:
 
 
 DEFAULT_POLICY = Policy()
-# The label that tells people where in the code a job is declared.
+# The label that shows where in the code a job is declared.
 DECLARED_IN = "declared_in"
 
 
@@ -175,21 +175,21 @@ class Pulse:
     def heading(self) -> State | None:
         """Where a job that runs or is parked comes to rest, whatever its run says.
 
-        None: as the run decides. Set by what a person asked for meanwhile; and a job that was put
-        aside goes back there after a run by hand.
+        None: as the run decides. Set by what a person asked for while it runs. A paused or disabled
+        job goes back to that state after a run by hand.
         """
         if self.state not in (State.RUNNING, State.BLOCKED):
             return None
-        is_aside = self.resting in (State.PAUSED, State.DISABLED)
-        return self.wanted or (self.resting if is_aside else None)
+        is_suspended = self.resting in (State.PAUSED, State.DISABLED)
+        return self.wanted or (self.resting if is_suspended else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job as stored. `id` is ours, `uid` is what clients see.
 
-    `is_new` and `warnings` are told to whoever asked for the job: whether that call has made it,
-    and what was said of its group that does not hold.
+    `is_new` and `warnings` are for the caller that asked for the job: whether its call has made the
+    job, and which of its limits of the group do not hold.
     """
 
     id: int
@@ -217,7 +217,7 @@ class Claimed:
     failure_streak: int = 0
     lost_streak: int = 0
     lane_id: int = 0
-    # Known to a claim alone: found again later, it is the same job with the same run.
+    # Only a claim knows it. Without it, this is still the same job with the same run.
     turn_at: datetime | None = field(default=None, compare=False)
 
 

@@ -1,4 +1,4 @@
-"""JSON values: read, which PostgreSQL can keep and give back unchanged, which are the same."""
+"""JSON values: reading them, checking that PostgreSQL can keep them unchanged, comparing them."""
 
 import json
 import math
@@ -7,26 +7,31 @@ from typing import Any, NoReturn, cast
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.limits import DEEPEST_JSON
 
+<<<<<<< HEAD
 # What orjson and JavaScript clients read back exactly ends here.
+=======
+DEEPEST = 64
+# orjson reads back no larger integer exactly.
+>>>>>>> core
 LARGEST_INTEGER = 2**63 - 1
 
 
 def parse_json(data: bytes | str) -> Any:
-    """The value as it is written; a ValueError says why there is none."""
+    """The value of a JSON text; ValueError says what is wrong with the text."""
     try:
-        # Not orjson: it makes floats of long integers, and nobody would be told.
+        # Not orjson: it silently makes floats of long integers.
         return json.loads(data, parse_constant=refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """NaN and its like, which are JSON to Python alone."""
+    """Refuse NaN and the infinities, which only Python takes for JSON."""
     raise ValueError(f"{name} is no number of JSON")
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """As JSON has it, where true is not 1: to Python they are equal."""
+    """Whether two values are the same JSON. In JSON true is not 1; in Python they are equal."""
     if one != other:
         return False
     if isinstance(one, dict):
@@ -44,7 +49,7 @@ def check_json(value: Any, field: str) -> None:
 
 
 def is_plainly_storable(value: Any, levels: int) -> bool:
-    """Whether it needs no closer look: true of nearly every payload, and told in no time."""
+    """Whether a quick check finds nothing to refuse, as with nearly every payload."""
     kind = cast("Any", type(value))
     if levels < 1:
         return False
@@ -65,7 +70,7 @@ def is_plainly_storable(value: Any, levels: int) -> bool:
 
 
 def check_json_deeply(value: Any, field: str) -> None:
-    """Look at every place, and raise InvalidInput at the first that is at fault, if one is."""
+    """Check every value inside; raise InvalidInput for the first that is at fault."""
     waiting: list[tuple[Any, str, int]] = [(value, field, 1)]
     while waiting:
         here, path, depth = waiting.pop()
@@ -85,7 +90,7 @@ def check_json_deeply(value: Any, field: str) -> None:
 
 
 def is_array(value: Any) -> bool:
-    """A named tuple is none: whether it is an array or an object, the encoder does not guess."""
+    """Whether it is an array. A named tuple is none: it could also mean an object."""
     return isinstance(value, list) or type(value) is tuple
 
 
@@ -104,7 +109,7 @@ def check_scalar(value: Any, path: str) -> None:
         case int():
             if abs(value) > LARGEST_INTEGER:
                 raise InvalidInput(path, "is an integer of more than 64 bits; send it as text")
-        # A number of another library is a float to Python, and not to the encoder.
+        # A subclass of float, such as numpy's, is a float to Python but not to the encoder.
         case float() if type(value) is float:
             if not math.isfinite(value):
                 raise InvalidInput(path, "must be a finite number")

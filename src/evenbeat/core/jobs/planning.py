@@ -83,7 +83,7 @@ def find_waiting_state(timetable: Timetable) -> State:
 def keep_phase(timetable: Timetable, stored: Timetable, now: datetime) -> Timetable:
     """What `timetable` is for a job that has `stored`: at the same place, if it says the same.
 
-    And `now`, said again, is the instant that it was then, once that has come.
+    The schedule `now`, written again, stays the instant that it became then, once that has passed.
     """
     if timetable.schedule == stored.schedule:
         is_kept = timetable.within == stored.within
@@ -112,8 +112,8 @@ def find_beat_after_pause(
 ) -> datetime | None:
     """The cursor of a job that is resumed or enabled.
 
-    The beats of the pause are nobody's loss: a recurring job falls into its rhythm again at the
-    first beat after now, and only a one-off job is still owed its only beat.
+    A recurring job goes on in its rhythm at the first beat after now: the beats of the pause are
+    missed (`actions.find_passed_beats`). A one-off job is still owed its only beat.
     """
     if not timetable.schedule.is_recurring:
         return cursor

@@ -46,7 +46,7 @@ class Template:
         blanks = set(find_blanks(self.job))
         if unknown := sorted(blanks - self.parameters.keys()):
             raise InvalidInput(
-                "parameters", f"the job has blanks that are none: {', '.join(unknown)}"
+                "parameters", f"the job has blanks that are no parameters: {', '.join(unknown)}"
             )
         if unused := sorted(self.parameters.keys() - blanks):
             raise InvalidInput("parameters", f"no blank of the job is named {', '.join(unused)}")

@@ -1,4 +1,4 @@
-"""Access: the roles of those who ask, and the tokens we made for them."""
+"""Access: the roles of callers, and the tokens that we made for them."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """What is kept of a token that we made. The token itself is not: whoever lost it needs another.
+    """What is kept of a token that we made. The token itself is not kept: a lost one is replaced.
 
     `id` is the claim `jti`, by which it is revoked.
     """
@@ -42,8 +42,13 @@ class AccessToken:
 
 
 def is_valid_name(text: str) -> bool:
+<<<<<<< HEAD
     """Fit for logs, tables and people: of bounded length, without control characters."""
     return 0 < len(text) <= LONGEST_TOKEN_NAME and text.isprintable() and bool(text.strip())
+=======
+    """The name, if logs and tables can show it: of bounded length, without control characters."""
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and bool(text.strip())
+>>>>>>> core
 
 
 def check_name(text: str, field: str = "name") -> None:

@@ -12,7 +12,7 @@ from evenbeat.core.limits import LONGEST_ACTOR
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Whoever does it: a person, a program; and the request by which it came, if one did."""
+    """The person or program that acts, and the id of its request, if it came by one."""
 
     name: str
     request_id: str | None = None
@@ -25,7 +25,7 @@ class Actor:
 
 
 PYTHON = Actor("python")
-"""Who it is where a program does not say."""
+"""The actor where a program names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NewAuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One row of the audit. It has no job where the whole of Evenbeat was meant."""
+    """One row of the audit. It has no job where the action was on all of Evenbeat."""
 
     id: int
     at: datetime

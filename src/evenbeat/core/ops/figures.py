@@ -1,4 +1,4 @@
-"""Figures: what the whole cluster is like, as one value that everyone reads."""
+"""Figures: the state of the whole cluster as one value, which every process reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ScheduleLag:
 
     @property
     def schedule(self) -> timedelta:
-        """What no node serves waits for its node; but where nobody lives, everything is late."""
+        """How late jobs are. Jobs that no node serves count only if no node lives at all."""
         return self.served if self.live_nodes else self.unserved
 
 
@@ -61,7 +61,7 @@ class DatabaseFigures:
     """What PostgreSQL says of itself.
 
     A transaction that is held open for long keeps dead rows from being cleared away: `xmin_age`
-    counts the transactions since the oldest one that somebody may still look at.
+    counts the transactions since the oldest one that an open transaction may still read.
     """
 
     size_bytes: int
@@ -93,5 +93,5 @@ class ClusterFigures:
 
     @property
     def lag(self) -> timedelta:
-        """Of the lanes that somebody serves."""
+        """Of the lanes that a living node serves."""
         return max((lane.lag for lane in self.lanes if lane.is_served), default=timedelta(0))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-# A piece should take this long: short enough that nobody waits for its rows or its disk writes.
+# A piece should take this long: short enough that no claim waits for its rows or its disk writes.
 TARGET_PIECE_TIME = timedelta(milliseconds=25)
 SMALLEST_PIECE, LARGEST_PIECE = 50, 1000
 SHORTEST_PAUSE = timedelta(milliseconds=5)
@@ -39,7 +39,7 @@ class PieceResult:
     is_end: bool
     # It began with the first key.
     is_sweep: bool = False
-    # What the server spent on it; None: as long as it took.
+    # The time that the server spent on it; None: not measured, so the whole time counts.
     spent: timedelta | None = None
 
 

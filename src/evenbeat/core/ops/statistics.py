@@ -89,7 +89,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsScope:
-    """Of what statistics are asked: of one job, of a kind or a group, or of everything."""
+    """What statistics are about: one job, a kind, a group, or everything."""
 
     job_id: int | None = None
     kind: str | None = None
@@ -133,7 +133,7 @@ class Activity(StrEnum):
     DISABLED = "disabled"
 
 
-# Whatever else becomes of a job, it takes part.
+# In every other state the job takes part.
 _SUSPENDED = {
     State.PAUSED: Activity.PAUSED,
     State.DISABLED: Activity.DISABLED,
@@ -168,7 +168,7 @@ class Overview:
 
 
 class HealthCondition(StrEnum):
-    """Whether somebody should look after a job."""
+    """Whether a job needs the attention of a person."""
 
     OK = "ok"
     WARNING = "warning"

@@ -15,7 +15,7 @@ from evenbeat.core.limits import LONGEST_NOTE, LONGEST_OWNER
 
 
 class LetterState(StrEnum):
-    """Where a letter is: nobody has seen it, somebody has, or it has come to its end."""
+    """Where a letter is: new, seen by a person, or dealt with."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -50,7 +50,7 @@ class DeadLetter:
 
     id: int
     job_id: int
-    # None: written before letters told it.
+    # None: the letter was written before letters had this field.
     job_uid: UUID | None
     job_name: str | None
     kind: str
@@ -83,7 +83,7 @@ class DeadLetter:
         return ALLOWED_ACTIONS[self.state]
 
     def check(self, action: LetterAction) -> None:
-        """Raise Conflict, with who was first, unless the action is allowed."""
+        """Raise Conflict unless the action is allowed; it names the person who acted before."""
         if action not in self.allowed:
             by, at = self.ended_by or self.acknowledged_by, self.ended_at or self.acknowledged_at
             raise Conflict(
@@ -94,7 +94,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What somebody says along with an action: a note, and who will see to it."""
+    """What a person gives with an action: a note, and who will deal with the letter."""
 
     note: str | None = None
     owner: str | None = None
@@ -153,12 +153,12 @@ class LetterGroup:
     kinds: tuple[str, ...]
     first_at: datetime
     last_at: datetime
-    # One that can be looked at.
+    # The id of one of them, as an example.
     newest_id: int
 
 
 def letter_id(uid: UUID) -> int:
-    """The letter's id inside, of the one that people see."""
+    """The id of a letter as it is stored, from the one that people see."""
     try:
         return run_id(uid)
     except NotFound:

@@ -2,10 +2,16 @@
 
 import re
 
+<<<<<<< HEAD
 from evenbeat.core.limits import LONGEST_SIGNATURE
 
 NOTHING_SAID = "no error was told"
 # More of a message than anyone reads; the rest is mostly somebody's data.
+=======
+LONGEST_SIGNATURE = 200
+NO_MESSAGE = "no error message"
+# A message is cut here: what follows is mostly data of one run.
+>>>>>>> core
 LONGEST_READ = 2_000
 
 # In this order: a path may stand in quotes, and an id may be a part of a path.
@@ -26,11 +32,11 @@ def build_signature(error: str | None, error_class: str | None = None) -> str:
 
     A signature is its own signature, has no digit in it, and is one line.
     """
-    told = _first_line(error or "") or (error_class or "")
-    text, before = told, None
+    line = _first_line(error or "") or (error_class or "")
+    text, before = line, None
     while text != before:
         before, text = text, _strip(text)
-    return text[:LONGEST_SIGNATURE].strip() or NOTHING_SAID
+    return text[:LONGEST_SIGNATURE].strip() or NO_MESSAGE
 
 
 def _first_line(error: str) -> str:

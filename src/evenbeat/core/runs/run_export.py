@@ -17,14 +17,14 @@ COLUMNS = (
     *("started_at", "finished_at", "duration_ms", "node", "error_class", "error", "stack_trace"),
     *("result", "items_crawled", "items_indexed", "reason", "skipped_count", "skipped_until"),
 )
-# What a spreadsheet takes for a formula: run by whoever opens the file, written by whoever could
-# make a job fail with a message of theirs.
+# A spreadsheet takes such a text for a formula and runs it when a person opens the file. Anyone who
+# can make a job fail with a message of their own could write one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are meant: started from `since` on and before `until`; None: whichever."""
+    """Which runs to export: those started from `since` on and before `until`; None: no bound."""
 
     job_uid: UUID | None = None
     since: datetime | None = None

@@ -1,4 +1,4 @@
-"""What a run says while it runs: lines that are kept with it."""
+"""The log of a run: lines that its handler writes and that are kept with the run."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -12,7 +12,7 @@ NO_MORE = f"What follows is not kept: a run has {MOST_LINES:,} lines at most."
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What a run said."""
+    """One line of the log of a run."""
 
     run_id: int
     level: Level

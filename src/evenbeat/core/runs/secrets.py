@@ -15,7 +15,7 @@ from evenbeat.core.errors import InvalidInput, NoSuchSecret
 REFERENCE = "secret"
 MASK = "(secret)"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-# "Bearer x…": who answers may quote the second word alone.
+# Of "Bearer x…" an answer may quote the second word alone.
 SHORTEST_WORD = 8
 
 

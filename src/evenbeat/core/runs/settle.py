@@ -41,7 +41,12 @@ from evenbeat.core.time.durations import describe_duration
 MOST_LOSSES = 3
 # An instant far beyond any plan would be refused by the store, and the end of the run with it.
 LONGEST_SNOOZE = timedelta(days=366)
+<<<<<<< HEAD
 _SECOND = timedelta(seconds=1)
+=======
+# Compared in every run: a global is faster than an attribute of the enumeration.
+_MANUAL = Cause.MANUAL
+>>>>>>> core
 
 
 @frozen_value
@@ -84,8 +89,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a handler reports that has written the end of its run itself, in the transaction of
-    what it did: both are there, or neither. In `group_ids` a place came free with it."""
+    """What a handler reports if it has written the end of its run itself, in the transaction of
+    its work: both are stored, or neither. In the groups `group_ids` a place came free by that."""
 
     outcome: Outcome
     verdict: Verdict
@@ -154,7 +159,7 @@ def stop_job(error: str) -> Verdict:
 
 
 def _done(claimed: Claimed, outcome: Done, now: datetime) -> Verdict:
-    # Nearly every run ends here, so it is made in one go: a `replace` takes longer than all this.
+    # Nearly every run ends here. One constructor call: a `replace` would take longer than all this.
     state, moves_cursor, next_beat_at, missed = _find_continuation(claimed, _DONE, now)
     return Verdict(
         RunState.COMPLETED,
@@ -240,7 +245,7 @@ def _cancelled(claimed: Claimed, outcome: Cancelled, now: datetime) -> Verdict:
 
 
 def _skipped(claimed: Claimed, outcome: Skipped, now: datetime) -> Verdict:
-    # A one-off job whose only beat came too late has not been done: somebody should see that.
+    # A one-off job whose only beat came too late has not been done: people should see that.
     verdict = Verdict(
         RunState.SKIPPED,
         State.FAILED,

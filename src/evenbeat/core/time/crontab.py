@@ -46,7 +46,7 @@ class CrontabEntry:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLine:
-    """A line that cron could not run either, or that nobody but cron can."""
+    """A line that cron could not run either, or that only cron can run."""
 
     number: int
     text: str
@@ -71,16 +71,18 @@ class Crontab:
 def parse_crontab(
     text: str, *, has_user_column: bool | None = None, users: Collection[str] = ()
 ) -> Crontab:
-    """Read a crontab; whether it names users is found out from `users`, unless it is said."""
+    """Read a crontab. Whether its lines name users is found out from `users`, unless given."""
     raw = text.removeprefix("\ufeff").removesuffix("\n").split("\n") if text else []
     numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(raw, 1)]
     stripped = [(number, line.lstrip(" \t")) for number, line in numbered]
-    meant = [(number, line) for number, line in stripped if line and not line.startswith("#")]
+    with_content = [
+        (number, line) for number, line in stripped if line and not line.startswith("#")
+    ]
     if has_user_column is None:
-        has_user_column = has_user_names([line for _, line in meant], users)
+        has_user_column = has_user_names([line for _, line in with_content], users)
     lines: list[CrontabLine] = []
     settings: dict[str, str] = {}
-    for number, line in meant:
+    for number, line in with_content:
         found = parse_line(number, line, settings, has_user_column=has_user_column)
         if isinstance(found, CrontabSetting):
             settings = settings | {found.name: found.value}
@@ -177,7 +179,7 @@ def check_fields(schedule: str) -> None:
 
 
 def find_warnings(entry: CrontabEntry, zone: str) -> tuple[str, ...]:
-    """What a person should look at, although the line can be taken over as it is."""
+    """What a person should check, although the line can be imported as it is."""
     found: list[str] = []
     fields = entry.schedule.split()
     if len(fields) == COLUMNS:

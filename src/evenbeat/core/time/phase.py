@@ -1,4 +1,4 @@
-"""Places: where in its interval, or within its slack, a job was put."""
+"""Phases: where in its interval a job beats, or how far within its slack it is put off."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class ChosenPhase:
-    """What planning or balancing decided where the schedule leaves it open; nobody wrote it.
+    """The phase that planning or balancing chose, where the schedule leaves it open.
 
     Of an interval, `phase` is its phase; of any other schedule, how long after the instants that it
     names the job beats. Beats before `until` are still those of the phase `before`: the one at

@@ -1,4 +1,4 @@
-"""What a schedule will do, for people to look at before they rely on it."""
+"""Previews: what a schedule will do, shown to people before they rely on it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -110,7 +110,7 @@ class Timetable:
     prefers: Window | None = None
     balance: bool = True
     place: ChosenPhase | None = None
-    # The schedule with its place, and with the one before: made once, asked after every run.
+    # The schedule at its phase, and at the phase before: made once, and used after every run.
     _rhythm: Schedule = field(init=False, compare=False, repr=False)
     _former: Schedule = field(init=False, compare=False, repr=False)
     # How long after the instants that the schedule names the job beats.
@@ -168,7 +168,7 @@ class Timetable:
 
     @property
     def phase(self) -> timedelta | None:
-        """Of an interval: chosen by whomever; None before it is planned."""
+        """The phase of an interval, written or chosen; None before it is planned."""
         return self._rhythm.phase if isinstance(self._rhythm, Every) else None
 
     def planned_at(self, instant: datetime) -> Self:
@@ -182,11 +182,11 @@ class Timetable:
         return replace(self, place=ChosenPhase((start - EPOCH) % self.schedule.interval))
 
     def at_phase(self, phase: timedelta) -> Self:
-        """This timetable at another place, for a job that has no beat behind it."""
+        """This timetable at another phase, for a job that has not beaten yet."""
         return replace(self, place=ChosenPhase(phase))
 
     def at_phase_from(self, phase: timedelta, until: datetime) -> Self:
-        """This timetable at another place from its beat at `until` on."""
+        """This timetable at another phase from its beat at `until` on."""
         before = self.place.phase if self.place else timedelta(0)
         return replace(self, place=ChosenPhase(phase, before, until))
 

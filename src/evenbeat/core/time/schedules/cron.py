@@ -78,8 +78,8 @@ class Cron(WallClock):
         words, given = split_options(check_plain_text(value, FIELD).split())
         if given and (given.keys() != {"zone"} or options.zone is not None):
             raise InvalidInput(FIELD, "write zone, dst and seed next to the expression")
-        said = replace(options, zone=given["zone"]) if given else options
-        return cls.from_words(words, said)
+        zoned = replace(options, zone=given["zone"]) if given else options
+        return cls.from_words(words, zoned)
 
     def seeded(self, name: str) -> Schedule:
         if self.seed is not None or not self.is_spread:

@@ -1,7 +1,7 @@
 """When the clocks of a zone change: the changes its file lists, and the yearly rule after them.
 
-zoneinfo knows both and tells neither. Asking it for the offset of every day of two centuries takes
-a tenth of a second; the list is read here in a fraction of a millisecond.
+zoneinfo knows both and has no function that lists them. Asking it for the offset of every day of
+two centuries takes a tenth of a second; the list is read here in a fraction of a millisecond.
 """
 
 import struct
