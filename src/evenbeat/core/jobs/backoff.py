@@ -8,14 +8,7 @@ from hashlib import blake2b
 from typing import Any, ClassVar, cast
 
 from evenbeat.core.errors import FieldError, InvalidInput
-<<<<<<< HEAD
 from evenbeat.core.limits import LONGEST_BACKOFF, MOST_ATTEMPTS
-=======
-
-# No wait is longer. It also is the cap where none is given.
-LONGEST_BACKOFF = timedelta(days=10)
-MOST_ATTEMPTS = 1000
->>>>>>> core
 
 _ZERO = timedelta(0)
 _MICROSECOND = timedelta(microseconds=1)

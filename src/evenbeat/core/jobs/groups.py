@@ -10,13 +10,6 @@ from evenbeat.core.jobs.payload import check_text
 from evenbeat.core.limits import LARGEST_JOB_LIMIT, LONGEST_GROUP_KEY, MOST_RUNNING
 from evenbeat.core.time.durations import DurationLimits, format_duration, parse_duration
 
-<<<<<<< HEAD
-=======
-LONGEST_KEY = 200
-MOST_RUNNING = 100_000
-# The column of the pulse holds no more.
-LARGEST_JOB_LIMIT = 32_767
->>>>>>> core
 RATE_PERIOD = DurationLimits(shortest=timedelta(seconds=1), longest=timedelta(days=31))
 
 _PLACE = re.compile(r"\{([^{}]*)\}")

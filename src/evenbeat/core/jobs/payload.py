@@ -7,12 +7,7 @@ from typing import Any, NoReturn, cast
 from evenbeat.core.errors import InvalidInput
 from evenbeat.core.limits import DEEPEST_JSON
 
-<<<<<<< HEAD
-# What orjson and JavaScript clients read back exactly ends here.
-=======
-DEEPEST = 64
 # orjson reads back no larger integer exactly.
->>>>>>> core
 LARGEST_INTEGER = 2**63 - 1
 
 

@@ -42,13 +42,8 @@ class AccessToken:
 
 
 def is_valid_name(text: str) -> bool:
-<<<<<<< HEAD
-    """Fit for logs, tables and people: of bounded length, without control characters."""
-    return 0 < len(text) <= LONGEST_TOKEN_NAME and text.isprintable() and bool(text.strip())
-=======
     """The name, if logs and tables can show it: of bounded length, without control characters."""
-    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and bool(text.strip())
->>>>>>> core
+    return 0 < len(text) <= LONGEST_TOKEN_NAME and text.isprintable() and bool(text.strip())
 
 
 def check_name(text: str, field: str = "name") -> None:

@@ -2,16 +2,10 @@
 
 import re
 
-<<<<<<< HEAD
 from evenbeat.core.limits import LONGEST_SIGNATURE
 
-NOTHING_SAID = "no error was told"
-# More of a message than anyone reads; the rest is mostly somebody's data.
-=======
-LONGEST_SIGNATURE = 200
 NO_MESSAGE = "no error message"
 # A message is cut here: what follows is mostly data of one run.
->>>>>>> core
 LONGEST_READ = 2_000
 
 # In this order: a path may stand in quotes, and an id may be a part of a path.

@@ -38,11 +38,7 @@ class Failed:
     error_type: str | None = None
     stack_trace: str | None = None
     is_final: bool = False
-<<<<<<< HEAD
-    # What the work has produced before it failed.
-=======
     # What the run produced before it failed.
->>>>>>> core
     result: Any = None
 
 

@@ -41,12 +41,9 @@ from evenbeat.core.time.durations import describe_duration
 MOST_LOSSES = 3
 # An instant far beyond any plan would be refused by the store, and the end of the run with it.
 LONGEST_SNOOZE = timedelta(days=366)
-<<<<<<< HEAD
 _SECOND = timedelta(seconds=1)
-=======
 # Compared in every run: a global is faster than an attribute of the enumeration.
 _MANUAL = Cause.MANUAL
->>>>>>> core
 
 
 @frozen_value
