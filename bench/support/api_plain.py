@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from evenbeat.server import listen, serve
 from evenbeat.store.database.pool import SESSION_SETTINGS, skip_reset
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 
 site = FastAPI(openapi_url=None)
 

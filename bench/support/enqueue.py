@@ -23,7 +23,7 @@ from evenbeat.core.time.timetable import Timetable
 from evenbeat.observe import log
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import SESSION_SETTINGS
-from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
+from evenbeat.store.jobs.job_inserts import new_job_uid, new_job_uids
 
 SCHEDULE = "every 1d"
 # What our rows hold, written by hand: no checks, no lanes, no keys, no plans.

@@ -26,7 +26,7 @@ from evenbeat.core.jobs.model import Definition
 from evenbeat.core.ops.access import Role
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database.pool import SESSION_SETTINGS
-from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
+from evenbeat.store.jobs.job_inserts import new_job_uid, new_job_uids
 
 DRIVERS = {"bare statements": ("raw.py", "once"), "evenbeat": ("worker.py",)}
 SECRET = "a secret that only this benchmark knows, long enough"

@@ -35,8 +35,7 @@ from evenbeat.observe.metrics import Metrics
 from evenbeat.placement.placer import Placer
 from evenbeat.postgres import EmbeddedServer
 from evenbeat.store.database import migrations
-from evenbeat.store.database.clock import DatabaseClock
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool import Database, DatabaseClock
 from evenbeat.store.ops import figures, nodes
 
 NOT_OPEN = "open the app before using it: `async with eb`, `eb.worker()` or `await eb.start()`"

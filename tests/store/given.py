@@ -18,9 +18,8 @@ from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.jobs import groups, job_inserts, jobs
 from evenbeat.store.jobs.definitions import json_text
-from evenbeat.store.jobs.job_inserts import NewJob
+from evenbeat.store.jobs.job_inserts import NewJob, new_job_uid
 from evenbeat.store.jobs.jobs import DefinitionCache
-from evenbeat.store.jobs.new_uids import new_job_uid
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
 from evenbeat.store.runs.completions import WrittenRuns

@@ -24,8 +24,7 @@ from evenbeat.core.runs.secrets import Secrets, check_references
 from evenbeat.core.runs.settle import Recorded, SettledRun, settle
 from evenbeat.handlers.payload_fields import fields_of, raise_errors, unknown_fields
 from evenbeat.observe import failpoint, log
-from evenbeat.store.database.clock import DatabaseClock
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool import Database, DatabaseClock
 from evenbeat.store.jobs import sql_function_checks
 from evenbeat.store.runs import sql_functions
 from evenbeat.store.runs.sql_login import SqlLogin

@@ -28,7 +28,7 @@ from evenbeat.store.balance.load_map import BalancedJob, MapUpdate
 from evenbeat.store.balance.rebalance_candidates import MappedJob
 from evenbeat.store.balance.unplaced_jobs import UnplacedJobs
 from evenbeat.store.database import clock
-from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.database.pool import Database, DatabaseClock, Session
 
 ON, OBSERVE, OFF = "on", "observe", "off"
 # Jobs that are placed in one transaction. It holds the lock of the map for half a second.
@@ -61,7 +61,7 @@ class Placer:
         self._database = database
         self._balancing = balancing
         self._metrics = (metrics or Metrics()).balancing
-        self._clock = clock.DatabaseClock(database)
+        self._clock = DatabaseClock(database)
         self._cache = RingCache()
         # There is one ring here and one lock in the database: one transaction at a time.
         self._turn = asyncio.Lock()

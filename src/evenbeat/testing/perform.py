@@ -13,7 +13,7 @@ from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.runs.settle import Recorded
 from evenbeat.engine.runs.active_run import run_handler
 from evenbeat.engine.runs.handler_services import NodeServices
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 
 # Threads that may go on after their run was stopped; a test stops none.
 MOST_LINGERING = 1

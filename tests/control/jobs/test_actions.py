@@ -9,7 +9,7 @@ from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Cause, ErrorClass, RunState, State
 from evenbeat.core.runs.outcome import Outcome
 from evenbeat.core.time.timetable import TimetableBounds
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from evenbeat.store.runs import leases
 from tests.conftest import START
 from tests.control.controlled_jobs import ANN, ONE_PLACE, ControlledJobs, due

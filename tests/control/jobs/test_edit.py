@@ -10,7 +10,7 @@ from evenbeat.core.jobs.filters import Filter
 from evenbeat.core.jobs.lifecycle import Action
 from evenbeat.core.jobs.model import CatchUp, Cause, Job, RunState, State
 from evenbeat.core.runs.outcome import HandedBack, Lost, Outcome
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from tests.conftest import START
 from tests.control.controlled_jobs import ANN, ControlledJobs, due
 from tests.store.given import DONE, FAILED, HOUR, MINUTE

@@ -17,7 +17,7 @@ from evenbeat.core.time.timetable import Timetable
 from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import rebalance_plans, scores
 from evenbeat.store.database.pool import Database
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from evenbeat.store.ops import chores, figures, nodes
 from tests.conftest import START
 from tests.support.databases import Clock

@@ -12,7 +12,7 @@ from evenbeat.core.runs.outcome import Done
 from evenbeat.core.runs.registry import Registry
 from evenbeat.core.time.schedules import parse_schedule
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from tests.conftest import START
 from tests.engine.node_runner import Does, NodeRunner
 

@@ -17,7 +17,7 @@ from evenbeat.handlers.echo import Echo
 from evenbeat.store.database import clock as clocks
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import groups, jobs
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from evenbeat.store.ops import nodes
 from tests.conftest import START
 from tests.engine.node_runner import Does, NodeRunner

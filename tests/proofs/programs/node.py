@@ -21,7 +21,7 @@ from evenbeat.core.runs import settle
 from evenbeat.core.runs.handler import RunContext
 from evenbeat.core.runs.outcome import Done
 from evenbeat.observe import log
-from evenbeat.store.database import clock
+from evenbeat.store.database.pool import DatabaseClock
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
 
@@ -79,12 +79,12 @@ def count_groups_while_claiming() -> None:
 
 def trust_own_clock() -> None:
     """Nodes go by their own clock, which is an hour fast."""
-    tell = clock.DatabaseClock.now
+    tell = DatabaseClock.now
 
-    async def now(self: clock.DatabaseClock) -> Any:
+    async def now(self: DatabaseClock) -> Any:
         return await tell(self) + timedelta(hours=1)
 
-    clock.DatabaseClock.now = now  # type: ignore[method-assign]
+    DatabaseClock.now = now  # type: ignore[method-assign]
 
 
 def lock_in_any_order() -> None:

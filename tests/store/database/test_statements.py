@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from evenbeat.store.database import statements
+from evenbeat.store.database.pool import order_values
 from evenbeat.store.database.statements import load_statements, parse_statements
 
 FILE = """
@@ -57,7 +58,7 @@ def test_now_is_the_clock_and_no_parameter(clock: str, reading: str) -> None:
 
 
 def test_values_are_given_in_the_order_of_the_numbers() -> None:
-    assert first().arguments({"a": 1, "b": 2}) == [2, 1]
+    assert order_values(first(), {"a": 1, "b": 2}) == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_values_are_given_in_the_order_of_the_numbers() -> None:
 )
 def test_a_missing_or_unknown_value_is_told_by_name(given: dict[str, object], odd: str) -> None:
     with pytest.raises(TypeError, match=f"statement first.*'{odd}'"):
-        first().arguments(given)
+        order_values(first(), given)
 
 
 SHARED = """

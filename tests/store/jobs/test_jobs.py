@@ -14,7 +14,7 @@ from evenbeat.core.time.schedules.base.window import Window
 from evenbeat.core.time.timetable import Timetable, TimetableBounds
 from evenbeat.store.database.pool import Database
 from evenbeat.store.jobs import jobs
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from tests.conftest import START
 from tests.store import given
 from tests.store.given import HOUR, MINUTE, JobStore, definition

@@ -10,6 +10,7 @@ import pytest
 
 from evenbeat.core.jobs.groups import Group
 from evenbeat.core.jobs.model import Cause, State, UnrunnableClaim
+from evenbeat.store.database.pool import order_values
 from evenbeat.store.jobs.jobs import DefinitionCache, UnreadableDefinition
 from evenbeat.store.ops import nodes
 from evenbeat.store.runs import completions, leases
@@ -196,7 +197,7 @@ async def test_a_claim_writes_no_index(job_store: JobStore) -> None:
     async with job_store.database.connection() as connection, connection.transaction():
         # Of this session alone, and not from zero: it may have updated before.
         before = await connection.fetchrow(counters)
-        values = leases.SQL["claim_due"].arguments(given)
+        values = order_values(leases.SQL["claim_due"], given)
         assert len(await connection.fetch(text, *values)) == 50
         after = await connection.fetchrow(counters)
     assert (after[0] - before[0], after[1] - before[1]) == (50, 50)

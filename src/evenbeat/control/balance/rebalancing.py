@@ -18,7 +18,7 @@ from evenbeat.placement.placer import Placer
 from evenbeat.store.balance import load_map, rebalance_plans
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, Session
-from evenbeat.store.jobs.new_uids import new_job_uid
+from evenbeat.store.jobs.job_inserts import new_job_uid
 from evenbeat.store.ops import audit
 
 # How often a conflict is tried again, and the seconds in between.

@@ -33,11 +33,16 @@ from evenbeat.core.runs.registry import Registry
 from evenbeat.observe import log, traces
 from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
-from evenbeat.store.database.pool import Database, Session
+from evenbeat.store.database.pool import Database, DatabaseClock, Session
 from evenbeat.store.jobs import groups, job_inserts, jobs, sql_function_checks
-from evenbeat.store.jobs.job_inserts import Inserted, InsertResult, NewJob
+from evenbeat.store.jobs.job_inserts import (
+    Inserted,
+    InsertResult,
+    NewJob,
+    new_job_uid,
+    new_job_uids,
+)
 from evenbeat.store.jobs.job_writer import JobWriter
-from evenbeat.store.jobs.new_uids import new_job_uid, new_job_uids
 from evenbeat.store.jobs.sql_function_checks import CallFaults
 from evenbeat.store.ops import nodes
 
@@ -78,7 +83,7 @@ class JobAdder:
         """Without a `placement`, the nodes place the jobs."""
         self._database = database
         self._registry = registry
-        self._clock = clock.DatabaseClock(database)
+        self._clock = DatabaseClock(database)
         self._writer = JobWriter(database)
         self._placer = JobPlacer(database, placement)
         self._waker = clock.Waker(database)

@@ -1,6 +1,5 @@
-"""The ids that clients see: UUIDv7 for jobs, and a UUID that is a run's number in disguise."""
+"""The ids that clients see: a UUID that is a run's number in disguise, and ids as texts."""
 
-from datetime import datetime
 from uuid import UUID
 
 from evenbeat.core.errors import NotFound
@@ -8,23 +7,6 @@ from evenbeat.core.errors import NotFound
 # Version 8 is for UUIDs of one's own making. The rest of the mark tells ours from those of others.
 RUN_MARK = 0x65626561_7400_8000_8000_000000000000
 RUN_BITS = 48
-# The random bits of a UUIDv7: twelve after the version, 62 after the variant.
-FREE_BITS = (0xFFF << 64) | ((1 << 62) - 1)
-RANDOM_BYTES = 10
-
-
-def build_job_uids(now: datetime, random_bytes: bytes) -> list[UUID]:
-    """One for every ten random bytes, in their order.
-
-    They sort by the time at which they were made: the rows of new jobs then lie side by side in
-    the index.
-    """
-    milliseconds = int(now.timestamp() * 1000)
-    base = (milliseconds << 80) | (7 << 76) | (0b10 << 62)
-    starts = range(0, len(random_bytes), RANDOM_BYTES)
-    chances = (int.from_bytes(random_bytes[at : at + RANDOM_BYTES]) for at in starts)
-    values = sorted(base | (chance & FREE_BITS) for chance in chances)
-    return [UUID(int=value) for value in values]
 
 
 def run_uid(run_id: int) -> UUID:

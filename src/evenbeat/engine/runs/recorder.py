@@ -16,8 +16,7 @@ from evenbeat.core.runs.settle import Recorded, SettledRun, Verdict, settle, sto
 from evenbeat.observe import failpoint, log
 from evenbeat.observe.metrics import Metrics
 from evenbeat.observe.run_reports import count_outcomes, log_ends
-from evenbeat.store.database.clock import DatabaseClock
-from evenbeat.store.database.pool import Database
+from evenbeat.store.database.pool import Database, DatabaseClock
 from evenbeat.store.jobs import groups
 from evenbeat.store.runs import completions
 from evenbeat.store.runs.completions import WrittenRuns

@@ -1,7 +1,6 @@
 """The clock of all processes: the database's, or in tests one that a test sets."""
 
 import asyncio
-import time
 from datetime import datetime, timedelta
 
 from evenbeat.core.errors import StoreUnavailable
@@ -11,7 +10,6 @@ from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("database/clock")
 WAKE_CHANNEL = "evenbeat_wake"
-LONGEST_TRUST = 60.0
 # The longest `check_interval`: a node finds a job that is due later without being woken.
 SOON = timedelta(seconds=10)
 # Seconds. Jobs that are added together wake the nodes once, and their commits run side by side.
@@ -26,31 +24,6 @@ INSTALLATION = (
 
 async def now(session: Session) -> datetime:
     return await session.fetch_value(SQL["now"])
-
-
-class DatabaseClock:
-    """The database's time without a query: the last instant it returned, plus the time since.
-
-    It is ahead of the database by the drift of a minute at most. A clock that a test sets stands
-    still or leaps, so that it is asked every time.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._instant: datetime | None = None
-        self._instant_at = 0.0
-
-    def set_time(self, instant: datetime) -> None:
-        """Set it to the `:now` of a statement that PostgreSQL has just answered."""
-        self._instant, self._instant_at = instant, time.monotonic()
-
-    async def now(self) -> datetime:
-        passed = time.monotonic() - self._instant_at
-        if self._database.clock == "set" or self._instant is None or passed > LONGEST_TRUST:
-            self.set_time(await now(self._database))
-            passed = 0.0
-        assert self._instant is not None  # noqa: S101 - just set
-        return self._instant + timedelta(seconds=passed)
 
 
 async def wake(session: Session) -> None:

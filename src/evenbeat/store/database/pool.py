@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -16,9 +18,13 @@ from evenbeat.store.database.connection_errors import (
     translate_driver_errors,
 )
 from evenbeat.store.database.route import CONNECT_TIMEOUT, SQL, Route, driver
-from evenbeat.store.database.statements import Statement, load_statements
+from evenbeat.store.database.statements import Statement, load_statements, number_parameters
 
 SAVEPOINTS = load_statements("database/savepoints")
+CLOCK = load_statements("database/clock")
+
+# Seconds for which a process trusts its own measure of the time since the last statement.
+LONGEST_TRUST = 60.0
 
 # Longer than the statement_timeout of the server: if the server ends a statement, its outcome is
 # known.
@@ -86,6 +92,21 @@ async def skip_reset(connection: object) -> None:
     """
 
 
+def order_values(statement: Statement, given: dict[str, Any]) -> list[Any]:
+    """The given values in the order of their numbers. A missing or unknown one is a bug."""
+    if given.keys() != set(statement.parameters):
+        odd = sorted(given.keys() ^ set(statement.parameters))
+        raise TypeError(f"statement {statement.name}: parameters missing or unknown: {odd}")
+    return [given[name] for name in statement.parameters]
+
+
+def drop_all_nulls(values: Iterable[Any]) -> list[Any]:
+    """A column for a statement that unnests arrays: empty if each value is None, since unnest pads
+    with nulls."""
+    made = list(values)
+    return [] if made.count(None) == len(made) else made
+
+
 class Session:
     """Named statements on one connection, or on any connection of a pool."""
 
@@ -94,14 +115,16 @@ class Session:
         self._clock = clock
 
     async def fetch(self, statement: Statement, **given: Any) -> list[asyncpg.Record]:
-        text, values = statement.text(self._clock), statement.arguments(given)
+        text = number_parameters(statement, self._clock)
+        values = order_values(statement, given)
         try:
             return await self._runner.fetch(text, *values)
         except UNAVAILABLE_ERRORS as error:
             raise store_unavailable(error) from error
 
     async def fetch_row(self, statement: Statement, **given: Any) -> asyncpg.Record | None:
-        text, values = statement.text(self._clock), statement.arguments(given)
+        text = number_parameters(statement, self._clock)
+        values = order_values(statement, given)
         try:
             return await self._runner.fetchrow(text, *values)
         except UNAVAILABLE_ERRORS as error:
@@ -113,7 +136,8 @@ class Session:
 
     async def execute(self, statement: Statement, **given: Any) -> int:
         """Run it and return how many rows it changed."""
-        text, values = statement.text(self._clock), statement.arguments(given)
+        text = number_parameters(statement, self._clock)
+        values = order_values(statement, given)
         try:
             status: str = await self._runner.execute(text, *values)
         except UNAVAILABLE_ERRORS as error:
@@ -125,10 +149,12 @@ class Session:
 @contextlib.asynccontextmanager
 async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]:
     """A transaction on a connection that is in none."""
-    with translate_driver_errors():
-        # Named here because a pooler applies our settings only after the transaction has begun.
-        transaction = connection.transaction(isolation="read_committed")
+    # Named here because a pooler applies our settings only after the transaction has begun.
+    transaction = connection.transaction(isolation="read_committed")
+    try:
         await transaction.start()
+    except UNAVAILABLE_ERRORS as error:
+        raise store_unavailable(error) from error
     try:
         yield Session(connection, clock)
     except BaseException as error:
@@ -137,8 +163,10 @@ async def transaction_on(connection: Any, clock: str) -> AsyncGenerator[Session]
             with contextlib.suppress(*UNAVAILABLE_ERRORS):
                 await transaction.rollback()
         raise
-    with translate_driver_errors():
+    try:
         await transaction.commit()
+    except UNAVAILABLE_ERRORS as error:
+        raise store_unavailable(error) from error
 
 
 @contextlib.asynccontextmanager
@@ -258,3 +286,28 @@ class Database(Session):
 
     async def _connect(self, *_: object, **__: object) -> Any:
         return await self.route.connect(self._settings, command_timeout=COMMAND_TIMEOUT)
+
+
+class DatabaseClock:
+    """The database's time without a query: the last instant it returned, plus the time since.
+
+    It is ahead of the database by the drift of a minute at most. A clock that a test sets stands
+    still or leaps, so that it is asked every time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._instant: datetime | None = None
+        self._instant_at = 0.0
+
+    def set_time(self, instant: datetime) -> None:
+        """Set it to the `:now` of a statement that PostgreSQL has just answered."""
+        self._instant, self._instant_at = instant, time.monotonic()
+
+    async def now(self) -> datetime:
+        passed = time.monotonic() - self._instant_at
+        if self._database.clock == "set" or self._instant is None or passed > LONGEST_TRUST:
+            self.set_time(await self._database.fetch_value(CLOCK["now"]))
+            passed = 0.0
+        assert self._instant is not None  # noqa: S101 - just set
+        return self._instant + timedelta(seconds=passed)

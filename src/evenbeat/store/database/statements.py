@@ -37,13 +37,6 @@ class Statement:
     def text(self, clock: str) -> str:
         return number_parameters(self, clock)
 
-    def arguments(self, given: dict[str, object]) -> list[object]:
-        """The given values in the order of their numbers. A missing or unknown one is a bug."""
-        if given.keys() != set(self.parameters):
-            odd = sorted(given.keys() ^ set(self.parameters))
-            raise TypeError(f"statement {self.name}: parameters missing or unknown: {odd}")
-        return [given[name] for name in self.parameters]
-
 
 @cache
 def number_parameters(statement: Statement, clock: str) -> str:

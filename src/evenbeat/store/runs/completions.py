@@ -8,9 +8,8 @@ from typing import Any
 from evenbeat.core.jobs.model import Cause, HeldRun, RunState, State
 from evenbeat.core.runs.error_signatures import build_signature
 from evenbeat.core.runs.settle import SettledRun, Verdict
-from evenbeat.store.database.arrays import drop_all_nulls
 from evenbeat.store.database.codes import CODE_OF_RUN_STATE, CODE_OF_STATE
-from evenbeat.store.database.pool import Session
+from evenbeat.store.database.pool import Session, drop_all_nulls
 from evenbeat.store.database.route import JsonElement
 from evenbeat.store.database.statements import load_statements
 

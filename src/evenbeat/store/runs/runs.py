@@ -13,7 +13,7 @@ from evenbeat.core.jobs.model import ErrorClass, Run, RunState
 from evenbeat.core.runs.run_export import ExportedRun, RunFilter
 from evenbeat.store.database.codes import CAUSES, CODE_OF_RUN_STATE, RUN_STATES
 from evenbeat.store.database.connection_errors import translate_driver_errors
-from evenbeat.store.database.pool import Session, open_read_snapshot
+from evenbeat.store.database.pool import Session, open_read_snapshot, order_values
 from evenbeat.store.database.statements import load_statements
 
 SQL = load_statements("runs/runs")
@@ -90,7 +90,7 @@ async def export_runs(
     statement = SQL["export"]
     async with open_read_snapshot(url) as connection:
         with translate_driver_errors():
-            values = statement.arguments(given)
+            values = order_values(statement, given)
             cursor = await connection.cursor(statement.text(clock), *values)
             while rows := await cursor.fetch(at_once):
                 for row in rows:
