@@ -21,8 +21,6 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 SQL_FILES = sorted(PACKAGE.rglob("*.sql"))
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
-# Each of these is about to be split; its exemption goes with the split.
-STILL_TOO_LONG = {"store/schema/0011_sql_face.up.sql", "store/ops/verify.sql"}
 
 # The rooms of each floor: the areas, and a room of its own tools where it has one.
 AREAS = {"jobs", "runs", "balance", "ops"}
@@ -38,15 +36,8 @@ ROOMS = {
 
 # A comment names the actor: a node, a caller, a transaction, the client, PostgreSQL.
 RIDDLE_WORD = re.compile(r"\b(?:whoever|whomever|somebody|nobody)\b", re.IGNORECASE)
-# Folders and files that still have such words; the list only ever gets shorter.
-STILL_WITH_RIDDLES = (
-    *("api/", "config.py", "control/", "core/", "engine/", "handlers/", "observe/", "sync.py"),
-    *("store/database/", "store/jobs/", "store/ops/verify", "store/schema/", "testing/", "web/"),
-    *("store/runs/completions", "store/runs/leases", "store/runs/runs"),
-)
 # A function's name says what it returns or does: describe_refusal, find_stored_jobs.
 VAGUE_NAMES = {"tell", "look"}
-STILL_WITH_VAGUE_NAMES = {"control/jobs/imports.py"}
 
 
 def name_of(path: Path) -> str:
@@ -90,8 +81,7 @@ def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SQL_FILES, ids=name_of)
 def test_a_file_of_statements_can_be_read_in_one_sitting(path: Path) -> None:
-    is_long = path.read_text().count("\n") > LONGEST_FILE
-    assert is_long == (in_package(path) in STILL_TOO_LONG), "split it, or end its exemption"
+    assert path.read_text().count("\n") <= LONGEST_FILE
 
 
 def test_a_class_name_stands_for_one_thing() -> None:
@@ -114,20 +104,17 @@ def test_every_floor_has_the_same_areas_and_no_other_rooms(floor: str) -> None:
 
 
 def test_comments_name_the_actor() -> None:
-    """Riddles stand only where they are still to be rewritten, and what is done is off the list."""
     found = {
         in_package(path): riddles
         for path in (*SOURCES, *SQL_FILES)
         if (riddles := [each for each in remarks_in(path) if RIDDLE_WORD.search(each)])
     }
-    assert {file: it for file, it in found.items() if not file.startswith(STILL_WITH_RIDDLES)} == {}
-    done = [each for each in STILL_WITH_RIDDLES if not any(f.startswith(each) for f in found)]
-    assert done == [], "take these off the list"
+    assert found == {}
 
 
 def test_a_function_is_named_after_what_it_does() -> None:
     vague = {in_package(path) for path in SOURCES if VAGUE_NAMES & set(functions_in(path))}
-    assert vague == STILL_WITH_VAGUE_NAMES
+    assert vague == set()
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -19,10 +19,6 @@ from evenbeat.store.database.migrations import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_FILE = 400
-# Still to be split.
-TOO_LONG = {"verify.sql", "load_map.sql"}
-SQL_FILES = sorted((ROOT / "src").rglob("*.sql"))
 
 Release = Mapping[str, str]
 
@@ -101,15 +97,3 @@ def test_a_raised_version_may_have_another_text() -> None:
 def test_a_file_that_is_new_or_gone_breaks_no_promise() -> None:
     new = Repeatable("new", 1, "-- version: 1\n")
     assert broken_promises([BASELINE, new], RELEASES) == []
-
-
-@pytest.mark.parametrize("path", SQL_FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_of_sql_can_be_read_in_one_sitting(path: Path) -> None:
-    if path.name in TOO_LONG:
-        pytest.skip("is to be split")
-    assert path.read_text().count("\n") <= LONGEST_FILE
-
-
-def test_no_file_of_sql_is_excused_that_need_not_be() -> None:
-    found = {path.name for path in SQL_FILES if path.read_text().count("\n") > LONGEST_FILE}
-    assert found == TOO_LONG

@@ -74,7 +74,7 @@ async def test_several_placers_at_once_are_as_even_as_one(placed: PlacedJobs) ->
 async def test_jobs_that_wait_for_a_busy_placer_are_placed_together(placed: PlacedJobs) -> None:
     made = await asyncio.gather(*(placed.jobs.add(timed("every 1h")) for _ in range(30)))
     for job in made:
-        assert await placed.look(job) == job
+        assert await placed.find(job) == job
     assert await placed.count() == 30
 
 
@@ -89,7 +89,7 @@ async def test_a_job_that_a_node_was_quicker_to_place_comes_back_with_that_place
 
     monkeypatch.setattr(placed.placement, "place", too_late)
     job = await placed.make()
-    assert await placed.look(job) == job
+    assert await placed.find(job) == job
     assert (job.is_new, await placed.placed_at(job)) == (True, START)
 
 
@@ -135,7 +135,7 @@ async def test_a_job_added_in_a_callers_transaction_is_placed_by_a_node(placed: 
         assert beat_of(job) == START + HOUR
     assert await placed.placement.place_waiting() == 1
     assert await placed.placed_at(job) == START
-    assert START < beat_of(await placed.look(job)) <= START + HOUR
+    assert START < beat_of(await placed.find(job)) <= START + HOUR
     assert await placed.count() == 1
 
 
@@ -186,7 +186,7 @@ async def test_jobs_that_beat_before_balancing_was_switched_on_stay_where_they_a
     await off.jobs.resume(new.uid)
     placed = await open_placed_jobs(database)
     await placed.placement.place_waiting()
-    assert phase_of(await placed.look(beaten)) == phase_of(beaten)
+    assert phase_of(await placed.find(beaten)) == phase_of(beaten)
     assert await placed.placed_at(new) == clock.now
     assert await placed.count() == 2
 
@@ -233,7 +233,7 @@ async def test_a_job_that_takes_longer_weighs_more(
     await run_janitor(placed, settings)
     costs = await placed.fetch("select job_id, cost_s from evenbeat.placement order by 1")
     assert [tuple(row) for row in costs] == [(job.id, 100), (usual.id, 1)]
-    assert phase_of(await placed.look(job)) == phase_of(job)
+    assert phase_of(await placed.find(job)) == phase_of(job)
     ring = await placed.placement.ring()
     assert ring.busy.sum() == 168 * 101
 

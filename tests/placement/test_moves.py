@@ -65,12 +65,12 @@ async def test_beats_before_the_move_stay_and_none_is_lost_or_added(
     job = await placed.make()
     first, by = beat_of(job), minutes * MINUTE
     await apply_moves(placed, moved(job, by, first + 2 * HOUR))
-    after = await placed.look(job)
+    after = await placed.find(job)
     assert beat_of(after) == first
     beats = after.definition.timetable.next_beats(START, 5)
     assert beats == (first, first + HOUR, *(first + k * HOUR + by for k in (2, 3, 4)))
     for beat in beats:
-        assert beat_of(await placed.look(job)) == beat
+        assert beat_of(await placed.find(job)) == beat
         await clock.set_to(beat)
         await placed.finish(job)
     assert await placed.count() == 1
@@ -93,7 +93,7 @@ async def test_of_a_short_interval_the_next_beat_stays_and_the_one_after_it_move
     expected = {move.job: move.effective_from for move in plan.moves}
     assert len(expected) > 3
     for job_id, job in jobs.items():
-        assert beat_of(await placed.look(job)) == expected.get(job_id, START + HOUR)
+        assert beat_of(await placed.find(job)) == expected.get(job_id, START + HOUR)
 
 
 async def test_a_run_in_hand_ends_as_it_would_and_the_next_beat_is_that_of_the_plan(
@@ -105,7 +105,7 @@ async def test_a_run_in_hand_ends_as_it_would_and_the_next_beat_is_that_of_the_p
     claimed = await placed.start(job)
     await apply_moves(placed, moved(job, 20 * MINUTE, first + HOUR))
     assert await placed.end(claimed) == {claimed.run.id}
-    assert beat_of(await placed.look(job)) == first + HOUR + 20 * MINUTE
+    assert beat_of(await placed.find(job)) == first + HOUR + 20 * MINUTE
 
 
 async def test_a_retry_that_waits_is_run_by_the_new_plan(placed: PlacedJobs, clock: Clock) -> None:
@@ -116,15 +116,15 @@ async def test_a_retry_that_waits_is_run_by_the_new_plan(placed: PlacedJobs, clo
     await apply_moves(placed, moved(job, 20 * MINUTE, first + HOUR))
     await clock.advance(minutes=2)
     await placed.finish(job)
-    assert beat_of(await placed.look(job)) == first + HOUR + 20 * MINUTE
+    assert beat_of(await placed.find(job)) == first + HOUR + 20 * MINUTE
 
 
 async def test_a_job_can_be_moved_back(placed: PlacedJobs) -> None:
     job = await placed.make()
     at = beat_of(job) + HOUR
     await apply_moves(placed, moved(job, 20 * MINUTE, at))
-    await apply_moves(placed, moved(await placed.look(job), -20 * MINUTE, at + 20 * MINUTE))
-    after = await placed.look(job)
+    await apply_moves(placed, moved(await placed.find(job), -20 * MINUTE, at + 20 * MINUTE))
+    after = await placed.find(job)
     assert phase_of(after) == phase_of(job)
     assert after.definition.timetable.next_after(at - MINUTE) == at
 
@@ -143,7 +143,7 @@ async def test_a_job_that_beats_between_two_seconds_gets_back_exactly_what_it_ha
     for old, new in ((home, away), (away, farther), (farther, home)):
         await apply_moves(placed, Move(job.id, old[0], new[0], old[1], new[1], new[1]))
         assert await placed.count() == 1
-    after = await placed.look(job)
+    after = await placed.find(job)
     assert (after.definition, beat_of(after)) == (job.definition, beat_of(job))
 
 
@@ -163,20 +163,20 @@ async def test_a_job_that_is_moved_again_before_it_has_moved_gets_no_other_beat(
     evening, early, later = (midnight + hours * HOUR for hours in (20, 30, 33))
     assert beat_of(job) == evening
     await apply_moves(placed, day_moved(job, (20, evening), (6, early)))
-    assert beat_of(await placed.look(job)) == early
+    assert beat_of(await placed.find(job)) == early
     await clock.advance(hours=2)
     [mapped] = await placed.placement.candidates()
     assert mapped.candidate.is_moving
     await apply_moves(placed, day_moved(job, (6, early), (9, later)))
-    after = await placed.look(job)
+    after = await placed.find(job)
     assert beat_of(after) == later
     day = timedelta(days=1)
     assert after.definition.timetable.next_beats(midnight, 2) == (later, later + day)
     # Taken back one after the other, it is where it was.
     await apply_moves(placed, day_moved(job, (9, later), (6, early)))
-    assert beat_of(await placed.look(job)) == early
+    assert beat_of(await placed.find(job)) == early
     await apply_moves(placed, day_moved(job, (6, early), (20, evening)))
-    assert beat_of(await placed.look(job)) == evening
+    assert beat_of(await placed.find(job)) == evening
     await placed.true_ring()
 
 
@@ -186,7 +186,7 @@ async def test_a_job_that_is_still_to_move_cannot_move_from_a_later_beat_on(
     job = await placed.make()
     first = beat_of(job)
     await apply_moves(placed, moved(job, 20 * MINUTE, first + 2 * HOUR))
-    again = moved(await placed.look(job), 5 * MINUTE, first + 3 * HOUR + 20 * MINUTE)
+    again = moved(await placed.find(job), 5 * MINUTE, first + 3 * HOUR + 20 * MINUTE)
     with pytest.raises(Conflict, match="gain or lose a beat"):
         await apply_moves(placed, again)
     await clock.advance(hours=1, minutes=1)
@@ -201,7 +201,7 @@ async def test_a_move_beyond_the_end_of_a_job_is_refused(placed: PlacedJobs) -> 
     first = beat_of(job)
     with pytest.raises(Conflict, match="gain or lose a beat"):
         await apply_moves(placed, moved(job, ends_at - first + MINUTE, first))
-    assert beat_of(await placed.look(job)) == first
+    assert beat_of(await placed.find(job)) == first
 
 
 @pytest.mark.parametrize("change", ["pause", "interval", "phase", "delete"])
@@ -216,10 +216,10 @@ async def test_a_plan_for_a_job_that_has_changed_is_refused_whole(
         await placed.change(job, schedule="every 7m")
     else:
         await getattr(placed.jobs, change)(job.uid)
-    before = await placed.look(kept)
+    before = await placed.find(kept)
     with pytest.raises(Conflict, match="since the plan was made"):
         await apply_moves(placed, *moves)
-    assert await placed.look(kept) == before
+    assert await placed.find(kept) == before
     await placed.true_ring()
 
 

@@ -14,5 +14,5 @@ async def test_a_new_job_avoids_a_job_that_is_counted_again(placed: PlacedJobs) 
     await unplaced_jobs.mark_unplaced(placed.database, [job.id for job in made], anew=False)
     made.append(await Jobs(placed.database, Registry()).add(timed("every 1h")))
     assert await placed.placement.place_waiting() == 4
-    quarters = Counter([beat_of(await placed.look(job)).minute // 15 for job in made])
+    quarters = Counter([beat_of(await placed.find(job)).minute // 15 for job in made])
     assert quarters == Counter(range(4))

@@ -78,7 +78,7 @@ async def test_a_new_interval_is_placed_anew_and_a_new_payload_is_not(
 ) -> None:
     job = await placed.make()
     now = await clock.advance(minutes=1)
-    written = (await placed.look(job)).definition
+    written = (await placed.find(job)).definition
     same = await placed.jobs.edit(job.uid, replace(written, payload={"pages": 2}))
     assert (phase_of(same), beat_of(same)) == (phase_of(job), beat_of(job))
     assert await placed.placed_at(job) == START
@@ -101,7 +101,7 @@ async def test_every_run_keeps_the_rhythm(placed: PlacedJobs, clock: Clock) -> N
         await clock.set_to(beat_of(job) + number * HOUR)
         await placed.finish(job)
         await placed.placement.place_waiting()
-    after = await placed.look(job)
+    after = await placed.find(job)
     assert beat_of(after) == beat_of(job) + 3 * HOUR
     assert phase_of(after) == phase_of(job)
 
@@ -112,7 +112,7 @@ async def test_runs_by_hand_retries_and_snoozes_never_move_the_phase(
     job = await placed.make()
     await placed.jobs.run(job.uid)
     await placed.finish(job)
-    assert beat_of(await placed.look(job)) == beat_of(job)
+    assert beat_of(await placed.find(job)) == beat_of(job)
     await clock.set_to(beat_of(job))
     await placed.finish(job, Snoozed(timedelta(minutes=2)))
     await clock.advance(minutes=2)
@@ -120,7 +120,7 @@ async def test_runs_by_hand_retries_and_snoozes_never_move_the_phase(
     await clock.advance(minutes=2)
     await placed.finish(job)
     await placed.placement.place_waiting()
-    after = await placed.look(job)
+    after = await placed.find(job)
     assert (phase_of(after), beat_of(after)) == (phase_of(job), beat_of(job) + HOUR)
     assert await placed.placed_at(job) == START
 
@@ -135,7 +135,7 @@ async def test_a_cancelled_job_that_is_retried_comes_back_at_its_old_phase(
     await clock.advance(minutes=1)
     await placed.finish(job)
     await placed.placement.place_waiting()
-    assert phase_of(await placed.look(job)) == phase_of(job)
+    assert phase_of(await placed.find(job)) == phase_of(job)
     assert await placed.count() == 1
 
 
@@ -148,7 +148,7 @@ async def test_a_job_edited_while_it_runs_is_placed_and_the_end_of_its_run_keeps
     edited = await placed.change(job, schedule="every 20m")
     assert now < beat_of(edited) <= now + timedelta(minutes=20)
     assert await placed.end(claimed) == {claimed.run.id}
-    assert beat_of(await placed.look(job)) == beat_of(edited)
+    assert beat_of(await placed.find(job)) == beat_of(edited)
     assert await placed.count() == 1
 
 
@@ -157,9 +157,9 @@ async def test_an_owed_beat_is_kept(placed: PlacedJobs, clock: Clock) -> None:
     job = await placed.add(timed("every 1h"), due_at=START + HOUR)
     await clock.advance(hours=1)
     await placed.placement.place_waiting()
-    assert beat_of(await placed.look(job)) == START + HOUR
+    assert beat_of(await placed.find(job)) == START + HOUR
     await placed.finish(job)
-    assert beat_of(await placed.look(job)) == START + 2 * HOUR
+    assert beat_of(await placed.find(job)) == START + 2 * HOUR
     assert await placed.count() == 1
 
 
@@ -204,7 +204,7 @@ async def test_slack_is_used_and_every_beat_comes_by_as_much_later(
     late = next(job for job in jobs if beat_of(job) - START - HOUR == delays[-1])
     await clock.set_to(beat_of(late))
     await placed.finish(late)
-    after = await placed.look(late)
+    after = await placed.find(late)
     assert beat_of(after) == beat_of(late) + timedelta(days=1)
     assert await placed.count() == 4
 
@@ -232,4 +232,4 @@ async def test_placements_are_counted_in_the_metrics(placed: PlacedJobs) -> None
     counter = placed.placement._metrics.placements
     assert counter.labels("new")._value.get() == 1
     assert counter.labels("reschedule")._value.get() == 1
-    assert (await placed.look(job)).pulse.state is State.SCHEDULED
+    assert (await placed.find(job)).pulse.state is State.SCHEDULED

@@ -73,7 +73,7 @@ async def test_a_job_avoids_one_that_another_process_placed_between_find_and_wri
 
     monkeypatch.setattr(unplaced_jobs, "find_unplaced_among", slowly)
     job = await placed.make()
-    assert await placed.look(job) == job
+    assert await placed.find(job) == job
     assert await placed.placed_at(job) == START
     assert max((await placed.true_ring()).slot) == 1
     assert await placed.count() == 3
@@ -87,7 +87,7 @@ async def test_a_job_waits_for_a_process_that_holds_the_lock(placed: PlacedJobs)
         await eventually(lambda: placed.fetch(WAITING), "waits for the lock")
         assert await placed.value("select count(*) from evenbeat.placement") == 1
     job = adding.result()
-    assert (await placed.placed_at(job), beat_of(await placed.look(job))) == (START, beat_of(job))
+    assert (await placed.placed_at(job), beat_of(await placed.find(job))) == (START, beat_of(job))
     assert await placed.count() == 2
 
 

@@ -283,7 +283,7 @@ async def test_only_beats_within_the_window_are_missed(
     controlled: ControlledJobs, clock: Clock
 ) -> None:
     # START is noon; the window is open for the beats at 14:00 and 15:00.
-    open_at_two = Window.parse_schedule("14:00-16:00 outside=skip")
+    open_at_two = Window.parse("14:00-16:00 outside=skip")
     windowed = replace(due().timetable, window=open_at_two)
     job = await controlled.add(replace(due(), timetable=windowed), due_at=START + 2 * HOUR)
     await controlled.jobs.pause(job.uid)

@@ -145,7 +145,7 @@ async def test_a_crawl_can_be_added_and_waits_and_is_explained(
 ) -> None:
     jobs = Jobs(node_runner.database, app.registry)
     payload = {"url": "https://example.org/", "source_id": "7", "metadata": {"a": 1}}
-    async with node_runner.node(*map(app.registry.handler, app.registry.served)):
+    async with node_runner.node(*app.registry.handlers.values()):
         crawl = await jobs.add(Definition("crawl", NOW, payload=payload))
         echo = await jobs.add(Definition("echo", NOW, payload="here"))
         assert (await node_runner.closed(echo)).result == "here"

@@ -25,6 +25,7 @@ from evenbeat.store.database.pool import Database, Session
 from evenbeat.store.database.statements import (
     build_statement,
     fill_fragments,
+    read_sections,
     read_sql_file,
     split_sections,
 )
@@ -51,7 +52,7 @@ FILES = sorted(
 FRAGMENTS = {file: split_sections(read_sql_file(file))[1] for file in FILES}
 # Where each fact is written: every file that has a fragment of this name.
 FACTS = (
-    *("visible_state", "is_live", "is_recurring", "follows_schedule"),
+    *("current_state", "may_still_run", "is_recurring", "follows_schedule"),
     *("is_counted", "is_undecided", "is_due"),
 )
 
@@ -111,7 +112,7 @@ class Row:
         return is_claimable and is_recurring and not is_stopped and not self.is_deleted
 
     @property
-    def is_live(self) -> bool:
+    def may_still_run(self) -> bool:
         """People may cancel, disable, enable or resume it, and it has not failed for good."""
         allowed = set(actions.find_allowed_actions(self.pulse))
         can_change = allowed & {Action.CANCEL, Action.DISABLE, Action.ENABLE, Action.RESUME}
@@ -145,8 +146,8 @@ IN_PROGRESS = [
 ROWS = [row for row in (*AT_REST_OR_PARKED, *IN_PROGRESS) if row.is_possible]
 
 EXPECTED: dict[str, Callable[[Row], object]] = {
-    "visible_state": lambda row: row.pulse.state,
-    "is_live": lambda row: row.is_live,
+    "current_state": lambda row: row.pulse.state,
+    "may_still_run": lambda row: row.may_still_run,
     "is_recurring": lambda row: row.timetable.schedule.is_recurring,
     "follows_schedule": lambda row: row.follows_schedule,
     "is_counted": lambda row: row.follows_schedule and row.next_beat_at is not None,
@@ -245,10 +246,10 @@ async def test_a_fact_is_what_core_says(database: Database, fact: str) -> None:
         join evenbeat.pulse as q on q.id = job.id
         order by job.id
     """
-    statement = build_statement(fact, fill_fragments(body, FRAGMENTS[file]))
+    statement = build_statement(fact, fill_fragments(body, read_sections(file)[1]))
     async with stored(database, ROWS) as session:
         found = [row["fact"] for row in await session.fetch(statement)]
-    if fact == "visible_state":
+    if fact == "current_state":
         found = [STATES[code] for code in found]
     # SQL's null is no yes: a statement leaves such a row out.
     differ = [
@@ -285,7 +286,7 @@ async def test_statements_know_which_kinds_of_schedules_recur(
     assert schedule.kind == kind
     file = next(file for file, fragments in FRAGMENTS.items() if "is_recurring" in fragments)
     body = "select :is_recurring as fact from evenbeat.job"
-    statement = build_statement("is_recurring", fill_fragments(body, FRAGMENTS[file]))
+    statement = build_statement("is_recurring", fill_fragments(body, read_sections(file)[1]))
     async with stored(database, [Row(State.SCHEDULED, Timetable(schedule))]) as session:
         assert await session.fetch_value(statement) is schedule.is_recurring
 

@@ -9,12 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
-import Callable
-import Collection
-import Iterable
-import Mapping
 import orjson
-import Sequence
 
 from evenbeat.core.errors import Conflict
 from evenbeat.core.jobs.groups import Group
