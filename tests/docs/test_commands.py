@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.cli.shell.reference import commands
+from evenbeat.cli.reference import commands
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(?:sh|console)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)

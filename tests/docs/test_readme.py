@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from evenbeat.cli.shell.reference import commands
+from evenbeat.cli.reference import commands
 from evenbeat.store.database.pool import Database
 from tests.support.processes import Process
 from tests.support.shell import typed

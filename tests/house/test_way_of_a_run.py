@@ -26,7 +26,6 @@ SOURCE = ROOT / "src" / "evenbeat"
 SECTION = re.compile(r"<!-- way: running a job -->\n(.*?)<!-- end -->", re.DOTALL)
 # Every floor may log, count, trace and read settings. A package is a list of imports.
 UNCOUNTED = ("observe/", "config.py")
-ARRAYS = "store/database/arrays.py"
 MOST_FILES = 9
 
 
@@ -115,6 +114,8 @@ async def node_runner(database: Database, settings: Settings) -> AsyncIterator[N
 async def test_a_one_off_job_runs_through_the_files_that_architecture_md_lists(
     node_runner: NodeRunner,
 ) -> None:
+    # The first run numbers the parameters of the statements; later ones find them done.
+    await node_runner.closed(await node_runner.add(payload={"page": 7}))
     with traced() as trace:
         run = await node_runner.closed(await node_runner.add(payload={"page": 7}))
     assert run.state is RunState.COMPLETED
@@ -125,10 +126,10 @@ async def test_a_one_off_job_runs_through_the_files_that_architecture_md_lists(
 async def test_a_recurring_job_runs_through_the_same_files_and_those_of_its_schedule(
     node_runner: NodeRunner, clock: Clock
 ) -> None:
+    await node_runner.closed(await node_runner.add(payload={"page": 7}))
     job = await node_runner.add("every 1h", payload={"page": 7})
     with traced() as trace:
         await clock.advance(hours=1)
         run = await node_runner.closed(job)
     assert run.state is RunState.COMPLETED
-    # Only ends of an unusual sort, such as the end of a one-off job, fill arrays of nulls.
-    assert counted(trace.files) == EVERY_RUN | EVERY_STATEMENT - {ARRAYS} | NEXT_BEAT
+    assert counted(trace.files) == EVERY_RUN | EVERY_STATEMENT | NEXT_BEAT

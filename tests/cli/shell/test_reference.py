@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenbeat.cli.shell.reference import BEGIN, END, commands, page
+from evenbeat.cli.reference import BEGIN, END, commands, page
 from tests.cli.conftest import Command
 from tests.control.controlled_jobs import ControlledJobs, due, open_controlled_jobs
 
@@ -22,7 +22,7 @@ def test_the_page_shows_every_command_as_it_is() -> None:
     shown, _, _ = rest.partition(END)
     assert shown == page(), (
         "docs/reference/ops/cli.md is out of date: put what "
-        "`python -m evenbeat.cli.shell.reference` prints between its markers"
+        "`python -m evenbeat.cli.reference` prints between its markers"
     )
 
 

@@ -248,7 +248,7 @@ class JobIn(BaseModel):
     def _read_backoff(self) -> Backoff:
         if self._words_instead_of("backoff", "retry_backoff_seconds"):
             return Exponential(base=timedelta(seconds=self.retry_backoff_seconds or 0))
-        return Exponential() if self.backoff is None else Backoff.from_object(self.backoff)
+        return DEFAULT_BACKOFF if self.backoff is None else Backoff.from_object(self.backoff)
 
     def _given(self, *names: str) -> dict[str, Any]:
         return {name: value for name in names if (value := getattr(self, name)) is not None}

@@ -1,6 +1,6 @@
 """The reference of all commands, made from the commands themselves.
 
-`python -m evenbeat.cli.shell.reference` prints what docs/reference/ops/cli.md shows of them.
+`python -m evenbeat.cli.reference` prints what docs/reference/ops/cli.md shows of them.
 """
 
 import inspect
