@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from evenbeat.control.jobs import actions
-from evenbeat.control.jobs.job_placer import JobPlacer
 from evenbeat.control.jobs.validation import (
     NewJobEntry,
     Validator,
@@ -31,6 +30,7 @@ from evenbeat.core.jobs.planning import JobPlan, JobPlans, seeded_timetable
 from evenbeat.core.ops.audit import PYTHON, Actor
 from evenbeat.core.runs.registry import Registry
 from evenbeat.observe import log, traces
+from evenbeat.placement.job_placer import JobPlacer
 from evenbeat.placement.placer import Placer
 from evenbeat.store.database import clock
 from evenbeat.store.database.pool import Database, DatabaseClock, Session
