@@ -1,1 +1,1 @@
-"""How Evenbeat tells what it does: log events, metrics and traces, defined once."""
+"""What operators see of a process: log events, metrics and traces, defined once."""

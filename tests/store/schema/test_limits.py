@@ -85,6 +85,11 @@ IN_FUNCTION: dict[str, tuple[int, Callable[[int], Any]]] = {
     "max_attempts": (limits.MOST_ATTEMPTS, lambda most: most),
     "timeout": (limits.LONGEST_TIMEOUT // timedelta(seconds=1), lambda most: most),
     "group": (limits.LONGEST_GROUP_KEY, lambda most: {"key": "x" * most}),
+    "labels": (limits.MOST_LABELS, lambda most: {f"label{n}": "x" for n in range(most)}),
+    "labels, name": (limits.LONGEST_WORD, lambda most: {"x" * most: "x"}),
+    "labels, value": (limits.LONGEST_LABEL_VALUE, lambda most: {"x": "x" * most}),
+    "runs_on": (limits.MOST_NODE_LABELS, lambda most: [f"label{n}" for n in range(most)]),
+    "runs_on, label": (limits.LONGEST_WORD, lambda most: ["x" * most]),
     "group, max_running": (limits.MOST_RUNNING, lambda most: {"key": "x", "max_running": most}),
 }
 

@@ -126,7 +126,7 @@ def find_passed_beats(
     """The beats of `timetable` from the cursor until `until`, of a job whose cursor moves on.
 
     A beat that is still being tried, or stays owed, is not among them. If a beat is in hand, the
-    end of its run tells the beats that follow it. `state` is where the job rested: if it was
+    end of its run records the beats that follow it. `state` is where the job rested: if it was
     neither paused nor disabled, an edit passes its beats over.
     """
     cursor = pulse.next_beat_at

@@ -81,8 +81,8 @@ def missed_of(each: UnplannedJob, limit: int) -> MissedBeats | None:
 
 
 def has_ended_a_beat(pulse: Pulse, since: datetime) -> bool:
-    """Whether a retry that waited was run before the job was planned: the end of that run has told
-    the beats that follow it."""
+    """Whether a retry that waited was run before the job was planned: the end of that run has
+    recorded the beats that follow it."""
     is_manual = pulse.cause is Cause.MANUAL
     return not is_manual and pulse.last_started_at is not None and pulse.last_started_at >= since
 

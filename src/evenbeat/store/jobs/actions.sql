@@ -115,7 +115,7 @@ where pulse.id = edited.id
 -- name: write_missed_beats
 -- Beats that will not be run, of a pause or of an old timetable: one row of the history a job.
 -- A run by hand may be in hand. The row comes before it, and that run counts one further: the row
--- is history now, and the run is later. The end of a run of a beat tells its missed beats itself.
+-- is history now, and the run is later. The end of a scheduled run records its missed beats itself.
 with counted as (
     update evenbeat.pulse
     set run_number = pulse.run_number + 1

@@ -59,10 +59,20 @@ begin
         when jsonb_path_exists(options, 'strict $.labels ? (@.type() != "object")', silent => true)
             or jsonb_path_exists(options, 'strict $.labels.* ? (@.type() != "string")', silent => true)
             then 'options.labels: must be an object of texts'
+        when (
+            select count(*) > 50
+                or bool_or(length(label.name) not between 1 and 100 or length(label.value) > 200)
+            from jsonb_each_text(coalesce(options -> 'labels', '{}')) as label (name, value)
+        ) then 'options.labels: must be at most 50, with names of 1 to 100 characters and values of '
+            'at most 200'
         when jsonb_path_exists(options, 'strict $.runs_on ? (@.type() != "array")', silent => true)
             or jsonb_path_exists(options, 'strict $.runs_on[*] ? (
                 @.type() != "string" || @ == "")', silent => true)
             then 'options.runs_on: must be an array of texts'
+        when (
+            select count(*) > 50 or bool_or(length(asked.label) > 100)
+            from jsonb_array_elements_text(coalesce(options -> 'runs_on', '[]')) as asked (label)
+        ) then 'options.runs_on: must be at most 50 labels of at most 100 characters'
         when jsonb_path_exists(options, 'strict $.group ? (@.type() != "object")', silent => true)
             then 'options.group: must be an object with a key'
         when options ? 'group' and (
