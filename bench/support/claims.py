@@ -10,7 +10,7 @@ from bench.support.processes import program
 from bench.support.server import fresh, until
 
 from evenbeat.postgres import EmbeddedServer
-from evenbeat.store.database.pool import ENGINE_SETTINGS
+from evenbeat.store.database.pool import ENGINE_SETTINGS, order_values
 from evenbeat.store.database.route import set_json_codecs
 from evenbeat.store.database.statements import load_statements
 
@@ -100,7 +100,7 @@ async def claim_time(connection: asyncpg.Connection) -> float:
     """Median of claims that are rolled back, so that each one finds the same jobs."""
     join = NODES["join"]
     node = {"name": "bench", "kinds": ["noop"], "labels": [], "lease_seconds": 3600.0}
-    node_id = await connection.fetchval(join.text("database"), *join.arguments(node))
+    node_id = await connection.fetchval(join.text("database"), *order_values(join, node))
     lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
     claim = LEASES["claim_due"]
     places = [DUE] * len(lanes)
@@ -111,7 +111,7 @@ async def claim_time(connection: asyncpg.Connection) -> float:
         transaction = connection.transaction()
         await transaction.start()
         began = time.perf_counter()
-        await statement.fetch(*claim.arguments(wanted))
+        await statement.fetch(*order_values(claim, wanted))
         times.append((time.perf_counter() - began) * 1000)
         await transaction.rollback()
     return statistics.median(times)

@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 import uvloop
 
+from evenbeat.store.database.pool import order_values
 from evenbeat.store.database.route import set_json_codecs
 from evenbeat.store.database.statements import load_statements
 
@@ -34,8 +35,8 @@ async def main() -> None:
     await set_json_codecs(connection)
     node_id = await connection.fetchval(
         NODES["join"].text("database"),
-        *NODES["join"].arguments(
-            {"name": "raw", "kinds": ["noop"], "labels": [], "lease_seconds": 3600.0}
+        *order_values(
+            NODES["join"], {"name": "raw", "kinds": ["noop"], "labels": [], "lease_seconds": 3600.0}
         ),
     )
     lanes = [row["id"] for row in await connection.fetch(NODES["lanes"].text("database"))]
@@ -45,12 +46,12 @@ async def main() -> None:
     while True:
         token = secrets.randbits(62)
         wanted = {"node_id": node_id, "token": token, "lane_ids": lanes, "since": []}
-        rows = await claiming.fetch(*claim.arguments(wanted | {"places": [batch] * len(lanes)}))
+        rows = await claiming.fetch(*order_values(claim, wanted | {"places": [batch] * len(lanes)}))
         if not rows:
             await asyncio.sleep(0.01)
             continue
         arrays = settled(rows, token, complete.parameters, is_once=is_once)
-        await completing.fetch(*complete.arguments(arrays))
+        await completing.fetch(*order_values(complete, arrays))
 
 
 def settled(
